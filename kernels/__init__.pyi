@@ -20,6 +20,10 @@ from fedjax_admm.kernels._phase import (
     prox_phase_residual_box as prox_phase_residual_box,
     prox_phase_residual_clipped as prox_phase_residual_clipped,
 )
+from fedjax_admm.kernels._range_offsets import (
+    prox_ranges as prox_ranges,
+    range_offset as range_offset,
+)
 from fedjax_admm.kernels._safe import (
     safe_norm as safe_norm,
     safe_ratio as safe_ratio,

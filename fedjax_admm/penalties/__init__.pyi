@@ -34,6 +34,10 @@ from fedjax_admm.penalties._groups import (
     group_scad as group_scad,
     sparse_group as sparse_group,
 )
+from fedjax_admm.penalties._motion import (
+    motion as motion,
+    motion_variation as motion_variation,
+)
 from fedjax_admm.penalties._protocols import (
     Penalty as Penalty,
     SmoothablePenalty as SmoothablePenalty,

@@ -14,16 +14,6 @@ from fedjax_admm.problems._inner import (
     inner_steps as inner_steps,
 )
 from fedjax_admm.problems._label_flips import flip_labels as flip_labels
-from fedjax_admm.problems._localization import (
-    Localization as Localization,
-    RangeNoise as RangeNoise,
-    cauchy_noise as cauchy_noise,
-    draw_localization as draw_localization,
-    gaussian_noise as gaussian_noise,
-    localization as localization,
-    no_noise as no_noise,
-    outlier_noise as outlier_noise,
-)
 from fedjax_admm.problems._matrix_completion import (
     MatrixCompletion as MatrixCompletion,
     matrix_completion as matrix_completion,
@@ -53,4 +43,19 @@ from fedjax_admm.problems._smoothing import (
     Smoothing as Smoothing,
     moreau_smoothing as moreau_smoothing,
     randomized_smoothing as randomized_smoothing,
+)
+from fedjax_admm.problems.ranges._draws import (
+    RangeNoise as RangeNoise,
+    cauchy_noise as cauchy_noise,
+    draw_localization as draw_localization,
+    gaussian_noise as gaussian_noise,
+    no_noise as no_noise,
+    outlier_noise as outlier_noise,
+)
+from fedjax_admm.problems.ranges._localization import (
+    Localization as Localization,
+    localization as localization,
+)
+from fedjax_admm.problems.ranges._measured import (
+    RangeLocalization as RangeLocalization,
 )

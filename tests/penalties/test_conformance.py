@@ -61,6 +61,10 @@ MODELS = {
     "total_variation": Case(lambda: penalties.total_variation(0.6), smooths=False),
     "fused_lasso": Case(lambda: penalties.fused_lasso(0.3, 0.6), smooths=False),
     "nuclear": Case(lambda: penalties.nuclear(0.6, 2, 3), smooths=False, points=MATRICES),
+    "motion": Case(lambda: penalties.motion(3, 0.6), points=MATRICES),
+    "motion_variation": Case(
+        lambda: penalties.motion_variation(3, 0.6, order=1), smooths=False, points=MATRICES
+    ),
     "add": Case(lambda: penalties.add(penalties.group_l2(0.6), penalties.l1(0.4)), smooths=False),
 }
 

@@ -7,7 +7,7 @@ import pytest
 
 import fedjax_admm as fa
 from fedjax_admm import InputError
-from fedjax_admm.problems._localization import MINIMUM_RANGE
+from fedjax_admm.problems.ranges._draws import MINIMUM_RANGE
 
 
 def exact_distances(problem):

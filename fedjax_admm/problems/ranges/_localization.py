@@ -12,9 +12,7 @@ Reference: R. Mirzaeifard, A. Moradi, M. Yukawa, S. Werner, "Federated Smoothing
 Localization", arXiv:2503.09497 (2025), equations (3)-(8). No factor 1/L is used.
 """
 
-import inspect
-from functools import partial
-from typing import Any, ClassVar, Protocol
+from typing import ClassVar
 
 import jax
 import jax.numpy as jnp
@@ -24,23 +22,13 @@ from jax.typing import ArrayLike
 from fedjax_admm import kernels
 from fedjax_admm._checks import (
     InputError,
-    build,
-    count,
-    declared,
-    default_float,
     finite_array,
     is_concrete,
     number,
-    one_line,
-    positive,
     real_array,
-    scalar,
-    typed_key,
 )
 from fedjax_admm._pytrees import pytree_dataclass
-
-MINIMUM_RANGE = 1e-3
-"""Metres; drawn ranges below it are raised to it (for d <= 0, f is ||w - a|| plus a constant)."""
+from fedjax_admm.problems.ranges._measured import RangeLocalization, measured_ranges
 
 
 @pytree_dataclass
@@ -101,89 +89,6 @@ class Localization:
         return kernels.prox_negative_moreau_norm(points, self.anchors, step, mu, scaled=False)
 
 
-_NOT_NEGATIVE = partial(number, at_least=0)
-
-
-class RangeNoise(Protocol):
-    """How true distances become measured ranges."""
-
-    def __call__(self, key: jax.Array, distances: jax.Array) -> jax.Array:
-        """Return noisy ranges of the shape of `distances`, not yet clipped."""
-        ...
-
-
-@pytree_dataclass
-class NoNoise:
-    """Exact ranges."""
-
-    def __call__(self, key, distances):
-        """Return the distances."""
-        return distances
-
-
-@pytree_dataclass
-class GaussianNoise:
-    """Ranges with independent normal errors."""
-
-    deviation: jax.Array = declared(_NOT_NEGATIVE)  # shape=(): standard deviation, metres
-
-    def __call__(self, key, distances):
-        """Return `d + deviation * normal`."""
-        return distances + self.deviation * jax.random.normal(key, distances.shape, distances.dtype)
-
-
-@pytree_dataclass
-class CauchyNoise:
-    """Ranges with independent Cauchy errors: no mean, heavy tails."""
-
-    scale: jax.Array = declared(_NOT_NEGATIVE)  # shape=(): half the interquartile range, metres
-
-    def __call__(self, key, distances):
-        """Return `d + scale * cauchy`."""
-        return distances + self.scale * jax.random.cauchy(key, distances.shape, distances.dtype)
-
-
-@pytree_dataclass
-class OutlierNoise:
-    """Exact ranges, except that each is replaced by a uniform one with some probability."""
-
-    probability: jax.Array = declared(partial(number, at_least=0, at_most=1))  # shape=()
-    largest: jax.Array = positive(stacked=True)  # shape=(), metres: of the range of an outlier
-
-    def __call__(self, key, distances):
-        """Return outliers where a uniform draw is below the probability.
-
-        The draws do not depend on the probability, so a larger one only adds outliers.
-        """
-        choice_key, range_key = jax.random.split(key)
-        moved = jax.random.uniform(choice_key, distances.shape, distances.dtype) < self.probability
-        outlier = self.largest * jax.random.uniform(range_key, distances.shape, distances.dtype)
-        return jnp.where(moved, outlier, distances)
-
-
-def no_noise() -> NoNoise:
-    """Exact ranges."""
-    return NoNoise()
-
-
-def gaussian_noise(deviation: ArrayLike) -> GaussianNoise:
-    """Ranges with independent normal errors of a standard deviation in metres."""
-    return build(GaussianNoise, **locals())
-
-
-def cauchy_noise(scale: ArrayLike) -> CauchyNoise:
-    """Ranges with independent Cauchy errors; the scale (metres) is half the interquartile range."""
-    return build(CauchyNoise, **locals())
-
-
-def outlier_noise(probability: ArrayLike, largest: ArrayLike = 60 * 3**0.5) -> OutlierNoise:
-    """Exact ranges, each replaced with some probability by a uniform one on [0, largest] metres.
-
-    The default largest range is the diagonal of the cube of the paper.
-    """
-    return build(OutlierNoise, **locals())
-
-
 # Squares of lengths stay within float32, and those of differences too.
 _FARTHEST = 1e15
 
@@ -194,23 +99,52 @@ def localization(
     *,
     start: ArrayLike | None = None,
     target: ArrayLike | None = None,
-) -> Localization:
-    """Build a localisation problem from measurements.
+    sigma: ArrayLike | None = None,
+    weight: ArrayLike | None = None,
+    scale: ArrayLike | None = None,
+    offset_scale: ArrayLike | None = None,
+    offset_centre: ArrayLike | None = None,
+    offset_bounds: tuple[ArrayLike, ArrayLike] | None = None,
+    clock: bool = False,
+    path: bool = False,
+) -> Localization | RangeLocalization:
+    """Build a localisation problem from measurements, `d = scale (||x - a|| + c + b) + noise`.
+
+    With one range of every sensor and none of the options the problem is that of the paper, a
+    `Localization`; otherwise it is a `RangeLocalization`, whose clients find their offsets b
+    themselves and tell them to nobody. Its losses are `weight / sigma |residual|` and
+    `(b - centre)^2 / (2 offset_scale^2)`, all divided by one number that makes their mean slope at
+    a sensor 1: minimisers stay, and slopes are those for which constants of solvers were chosen.
 
     Args:
       anchors: sensor positions, shape (clients, dim), metres. They must span space; sensors in one
         plane need a `start` on the target's side of it.
-      distances: measured ranges, shape (clients,), metres, positive.
-      start: the first guess, shape (dim,); the mean of the sensors if None.
-      target: the true position, shape (dim,), if it is known.
+      distances: measured ranges, shape (clients,), metres, positive; (clients, ranges) of sensors
+        with several ranges; (clients, times) or (clients, times, ranges) with `path`. NaN is a
+        range that is missing.
+      start: the first guess, shape (dim,), or (times, dim) of a path; the mean of the sensors if
+        None.
+      target: the true position, shape (dim,), or (times, dim) of a path, if it is known.
+      sigma: scale of the errors, metres: a number, one per client, or one per range; 1 if None.
+      weight: of ranges besides, likewise.
+      scale: known factor of ranges, a number or one per client; 1 if None.
+      offset_scale: standard deviation of the prior of offsets, metres, a number or one per client.
+        With neither it nor bounds there are no offsets.
+      offset_centre: mean of that prior, metres; 0 if None.
+      offset_bounds: `(lower, upper)` of offsets, metres: `(0, inf)` for the detours of blocked
+        paths; `(-inf, inf)` without a prior.
+      clock: whether all ranges of a time share an unknown offset c, as those of a target whose
+        clock is not synchronous do. The model has a further entry for it, and ranges may be
+        negative. Differences of ranges to a common anchor are such ranges: its own is 0.
+      path: whether there is a position for each of several times.
     """
     anchors = finite_array("anchors", anchors, (None, None))
     real_array("distances", distances)
     for name, numbers in (("anchors", anchors), ("distances", distances)):
         if not is_concrete(numbers):
             continue
-        largest = np.max(np.abs(np.asarray(numbers, np.float64)), initial=0)
-        if largest > _FARTHEST:
+        largest = np.nanmax(np.abs(np.asarray(numbers, np.float64)), initial=0)
+        if _FARTHEST < largest < np.inf:
             raise InputError(
                 f"must not exceed {_FARTHEST:g} m, but the largest entry is {largest:g}",
                 argument=name,
@@ -224,13 +158,33 @@ def localization(
             argument="anchors",
             value=anchors,
         )
-    distances = finite_array("distances", distances, (clients,)).astype(anchors.dtype)
-    number("distances", distances, above=0)
-    first = jnp.mean(anchors, 0) if start is None else finite_array("start", start, (dim,))
-    _check_spread(anchors, first, start is not None)
-    if target is not None:
-        target = finite_array("target", target, (dim,)).astype(anchors.dtype)
-    return Localization(anchors, distances, first.astype(anchors.dtype), target)
+    options = (sigma, weight, scale, offset_scale, offset_bounds)
+    missing = is_concrete(distances) and np.any(np.isnan(np.asarray(distances, np.float64)))
+    plain = not (clock or path or missing or np.ndim(distances) > 1)
+    if plain and all(option is None for option in options):
+        distances = finite_array("distances", distances, (clients,)).astype(anchors.dtype)
+        number("distances", distances, above=0)
+        first = jnp.mean(anchors, 0) if start is None else finite_array("start", start, (dim,))
+        _check_spread(anchors, first, start is not None)
+        if target is not None:
+            target = finite_array("target", target, (dim,)).astype(anchors.dtype)
+        return Localization(anchors, distances, first.astype(anchors.dtype), target)
+    problem = measured_ranges(
+        anchors,
+        distances,
+        start=start,
+        target=target,
+        sigma=sigma,
+        weight=weight,
+        scale=scale,
+        offset_scale=offset_scale,
+        offset_centre=offset_centre,
+        offset_bounds=offset_bounds,
+        clock=clock,
+        path=path,
+    )
+    _check_spread(anchors, problem.start[:dim], start is not None)
+    return problem
 
 
 def _check_spread(anchors: jax.Array, start: jax.Array, own_start: bool) -> None:
@@ -263,50 +217,3 @@ def _check_spread(anchors: jax.Array, start: jax.Array, own_start: bool) -> None
         words += "a whole circle of targets alike"
         remedy = "add sensors at other places"
     raise InputError(words, argument="anchors", value=anchors, remedy=remedy, others=["start"])
-
-
-def draw_localization(
-    key: jax.Array,
-    noise: RangeNoise,
-    *,
-    clients: int = 21,
-    dim: int = 3,
-    half_width: ArrayLike = 30.0,
-) -> Localization:
-    """Draw a random problem: sensors and target uniform in a cube around the origin.
-
-    Args:
-      key: a typed key. Geometry and noise have keys of their own: with the same key, two noises
-        (or two strengths of one noise) share the geometry.
-      noise: how distances become ranges, e.g. `cauchy_noise(1.0)`.
-      clients: number of sensors.
-      dim: dimension of space.
-      half_width: half the edge of the cube, metres.
-
-    Returns:
-      A problem that starts at the centre of the cube, with ranges of at least `MINIMUM_RANGE`.
-    """
-    typed_key(key)
-    _check_noise(noise)
-    clients, dim = count("clients", clients), count("dim", dim)
-    half_width = scalar("half_width", half_width, above=0)
-    anchor_key, target_key, noise_key = jax.random.split(key, 3)
-    dtype = default_float()
-    half = half_width.astype(dtype)
-    anchors = half * jax.random.uniform(anchor_key, (clients, dim), dtype, -1, 1)
-    target = half * jax.random.uniform(target_key, (dim,), dtype, -1, 1)
-    exact = kernels.safe_norm(target[None, :] - anchors)
-    distances = jnp.maximum(noise(noise_key, exact), MINIMUM_RANGE)
-    return Localization(anchors, distances, jnp.zeros(dim, dtype), target)
-
-
-def _check_noise(noise: Any) -> None:
-    """Check that a noise model can be called as one, and is not the builder of one."""
-    try:
-        inspect.signature(noise).bind("key", "distances")
-    except TypeError:
-        raise InputError(
-            f"must be a noise model such as cauchy_noise(1.0), but it is {one_line(noise)}",
-            argument="noise",
-            value=noise,
-        ) from None

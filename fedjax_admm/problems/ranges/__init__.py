@@ -1,0 +1,1 @@
+"""Localisation of a target by its distances to sensors."""
