@@ -36,7 +36,7 @@ from fedjax_admm.deploy._messages import (
     to_body,
     write,
 )
-from fedjax_admm.solvers._declared import filled, open_fields
+from fedjax_admm.solvers._declared import at_round, filled, open_fields
 from fedjax_admm.solvers._gradients import copies, looked_at, own_curvature
 from fedjax_admm.solvers._messages import Each, is_each, parts
 from fedjax_admm.solvers._star import StarSolver
@@ -284,7 +284,7 @@ def _keys_down(solver, key, index, parts, *, num_clients):
 @partial(jax.jit, static_argnames="num_clients")
 def _work(solver, problem, state, received, index, key, number, *, num_clients):
     """Return the state after the work of a round, the codes, and what travels beside them."""
-    solver, exchange = filled(solver, state.curvature), solver.exchange
+    solver, exchange = at_round(filled(solver, state.curvature), index), solver.exchange
     talks, key = round_key(solver, key, index)
     clients, said = solver.client(problem, state.clients, received, key)
     upload = solver.upload(clients)

@@ -7,6 +7,7 @@ from fedjax_admm.solvers._graph import (
 from fedjax_admm.solvers._local import (
     LocalSolver as LocalSolver,
     local_gradient as local_gradient,
+    local_optimizer as local_optimizer,
     local_prox as local_prox,
 )
 from fedjax_admm.solvers._messages import (
@@ -59,6 +60,12 @@ from fedjax_admm.solvers.star._fsmdm_constants import (
 from fedjax_admm.solvers.star._ifca import ifca as ifca
 from fedjax_admm.solvers.star._prox_skip import prox_skip as prox_skip
 from fedjax_admm.solvers.star._scaffold import scaffold as scaffold
+from fedjax_admm.solvers.star._server_optimizers import (
+    server_adagrad as server_adagrad,
+    server_adam as server_adam,
+    server_momentum as server_momentum,
+    server_yogi as server_yogi,
+)
 from fedjax_admm.solvers.star._subgradient import (
     fed_subgradient as fed_subgradient,
     subgradient_steps as subgradient_steps,

@@ -107,3 +107,28 @@ def filled(solver: Any, curvature: jax.Array) -> Any:
         elif not each.metadata.get("static"):
             values[each.name] = filled(value, curvature)
     return replace(solver, **values)  # pyright: ignore[reportArgumentType]
+
+
+def at_round(part: Any, index: jax.Array) -> Any:
+    """Return a solver whose parts that ask for the number of the round, shape (), have it.
+
+    They ask by a field of the metadata `round`; the number counts from 0.
+    """
+    if not is_dataclass(part) or not _asks_for_round(part):
+        return part
+    values = {}
+    for each in fields(part):
+        value = getattr(part, each.name)
+        if each.metadata.get("round"):
+            values[each.name] = index
+        elif not each.metadata.get("static"):
+            values[each.name] = at_round(value, index)
+    return replace(part, **values)  # pyright: ignore[reportArgumentType]
+
+
+def _asks_for_round(part: Any) -> bool:
+    return is_dataclass(part) and any(
+        each.metadata.get("round")
+        or (not each.metadata.get("static") and _asks_for_round(getattr(part, each.name)))
+        for each in fields(part)
+    )

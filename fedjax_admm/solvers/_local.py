@@ -1,20 +1,39 @@
 """How a client of a star solves its own problem `f_l(w) + weight_l ||w - centre_l||^2 / 2`.
 
-An object in a solver's field `local`: `local_gradient()` takes some gradient steps, `local_prox()`
-takes the proximal map of the problem, exact or inexact as the problem has it.
+An object in a solver's field `local`: `local_gradient()` takes some gradient steps,
+`local_optimizer()` takes steps of an optax optimiser, `local_prox()` takes the proximal map of the
+problem, exact or inexact as the problem has it. The first two also take steps without the quadratic
+term, as the clients of FedAvg and SCAFFOLD do.
 """
 
 from collections.abc import Callable
-from typing import Any, ClassVar, Protocol
+from dataclasses import field
+from typing import Any, ClassVar, Protocol, TypeAlias, cast
 
 import jax
 import jax.numpy as jnp
+import optax
 from jax.typing import ArrayLike
 
-from fedjax_admm._checks import build, counted, declared, having, positive
+from fedjax_admm._checks import (
+    InputError,
+    build,
+    count,
+    counted,
+    declared,
+    flagged,
+    having,
+    one_line,
+    positive,
+)
 from fedjax_admm._pytrees import pytree_dataclass
 from fedjax_admm.capabilities import Gradients, Prox
+from fedjax_admm.schedules import Schedule, ScheduleLike
+from fedjax_admm.solvers._declared import scheduled
 from fedjax_admm.solvers._gradients import descend, draws
+
+Pull: TypeAlias = Callable[[jax.Array], jax.Array] | None
+"""What is added to the gradients, (clients, dim) to the same; nothing if None."""
 
 
 class LocalSolver(Protocol):
@@ -56,11 +75,36 @@ class LocalSolver(Protocol):
         ...
 
 
+class LocalSteps(LocalSolver, Protocol):
+    """A local solver by steps along gradients."""
+
+    def descend(
+        self,
+        problem: Any,
+        start: jax.Array,
+        pull: Pull,
+        stiffness: jax.Array,
+        memory: Any,
+        key: jax.Array,
+    ) -> tuple[jax.Array, jax.Array, Any]:
+        """Return the models after steps along `g_l(w) + pull(w)`, the mean slope, and the memory.
+
+        Args:
+          problem: of the clients that take part.
+          start: shape (clients, dim).
+          pull: what is added to the gradients.
+          stiffness: the curvature of that, shape (clients, 1) or ().
+          memory: stacked over clients.
+          key: of these clients' round, for minibatches.
+        """
+        ...
+
+
 @pytree_dataclass
 class LocalGradient:
     """Gradient steps of one length: `w <- w - rate (g_l(w) + weight_l (w - centre_l))`."""
 
-    rate: jax.Array = positive()  # shape=()
+    rate: jax.Array = positive(curvature=lambda largest: 0.2 / largest)  # shape=()
     steps: int = counted()
 
     requires: ClassVar[tuple[type, ...]] = (Gradients,)
@@ -75,11 +119,13 @@ class LocalGradient:
 
     def __call__(self, problem, centre, weight, start, memory, key):
         """Return the models after all steps, shape (clients, dim), and nothing."""
-
-        def pull(w):
-            return weight[:, None] * (w - centre)
-
+        pull = _to(centre, weight)
         return descend(problem, start, key, self.rate, self.steps, pull), memory
+
+    def descend(self, problem, start, pull, stiffness, memory, key):
+        """Return the models after all steps, the mean slope (start - models) / (steps rate)."""
+        moved = descend(problem, start, key, self.rate, self.steps, pull)
+        return moved, (start - moved) / (self.steps * self.rate), memory
 
 
 @pytree_dataclass
@@ -116,19 +162,94 @@ class FallingGradient:
 
     def __call__(self, problem, centre, weight, start, memory, key):
         """Return the models after all steps, shape (clients, dim), and the overshoots so far."""
-        weight = weight[:, None]
-        rate = 1 / (self.curvature + weight)
+        pull = _to(centre, weight)
+        w, _, memory = self.descend(problem, start, pull, weight[:, None], memory, key)
+        return w, memory
+
+    def descend(self, problem, start, pull, stiffness, memory, key):
+        """Return the models after all steps, the mean slope, and the overshoots so far."""
+        rate = 1 / (self.curvature + stiffness)
 
         def step(carry, draw):
-            w, before, overshoots = carry
-            slope = problem.gradients(w, draw) + weight * (w - centre)
+            w, before, overshoots, total = carry
+            slope = _slope(problem, w, draw, pull)
             overshoots += (jnp.sum(slope * before, -1) < 0).astype(jnp.int32)
             fall = jnp.sqrt(1 + overshoots.astype(w.dtype))[:, None]
-            return (w - rate / fall * slope, slope, overshoots), None
+            return (w - rate / fall * slope, slope, overshoots, total + slope), None
 
-        begun = start, jnp.zeros_like(start), memory
-        (w, _, overshoots), _ = jax.lax.scan(step, begun, draws(problem, key, self.steps))
-        return w, overshoots
+        none = jnp.zeros_like(start)
+        begun = start, none, memory, none
+        (w, _, memory, total), _ = jax.lax.scan(step, begun, draws(problem, key, self.steps))
+        return w, total / self.steps, memory
+
+
+def check_optimizer(name: str, value: Any) -> optax.GradientTransformation:
+    """Return an optax optimiser, or say that it is none."""
+    if not (hasattr(value, "init") and hasattr(value, "update")) or isinstance(value, type):
+        raise InputError(
+            f"must be an optax optimiser, but it is {one_line(value)}",
+            argument=name,
+            value=value,
+            remedy="build it first, as optax.adam(1e-2)",
+        )
+    return value
+
+
+@pytree_dataclass
+class LocalOptimizer:
+    r"""Steps of an optax optimiser, each client by itself; build it with `local_optimizer`.
+
+    With `G = g_l(w) + weight_l (w - centre_l)` and s_l the state of the client's optimiser,
+
+        u, s_l <- update(G, s_l, w),    w <- w + rate(k) u
+
+    in round k = 1, 2, ... of the run.
+    """
+
+    rate: Schedule = scheduled()  # of the number of the round, from 1
+    steps: int = counted()
+    optimizer: optax.GradientTransformation = declared(check_optimizer, static=True)
+    keep: bool = flagged()
+    # shape=(), int32: the number of the round, from 0; a run fills it in
+    round: jax.Array | None = field(default=None, metadata={"round": True}, kw_only=True)
+
+    requires: ClassVar[tuple[type, ...]] = (Gradients,)
+
+    def memory(self, problem, start):
+        """Return the clients' first states, stacked; nothing where they are forgotten."""
+        return self._states(start) if self.keep else ()
+
+    def length(self, weight):
+        """Return 1: what an optimiser's steps amount to is not known, and no solver asks for it."""
+        return jnp.ones_like(weight)
+
+    def __call__(self, problem, centre, weight, start, memory, key):
+        """Return the models after all steps, shape (clients, dim), and the optimisers' states."""
+        pull = _to(centre, weight)
+        w, _, memory = self.descend(problem, start, pull, weight[:, None], memory, key)
+        return w, memory
+
+    def descend(self, problem, start, pull, stiffness, memory, key):
+        """Return the models after all steps, the mean slope, and the optimisers' states."""
+        number = jnp.ones((), jnp.int32) if self.round is None else self.round + 1
+        rate = self.rate(number).astype(start.dtype)
+
+        def step(carry, draw):
+            w, states, total = carry
+            slope = _slope(problem, w, draw, pull)
+            with jax.numpy_dtype_promotion("standard"), jax.numpy_rank_promotion("allow"):
+                change, new = jax.vmap(self.optimizer.update)(slope, states, w)
+            states = jax.tree.map(lambda leaf, old: leaf.astype(old.dtype), new, states)
+            return (w + rate * change.astype(w.dtype), states, total + slope), None
+
+        states = memory if self.keep else self._states(start)
+        begun = start, states, jnp.zeros_like(start)
+        (w, states, total), _ = jax.lax.scan(step, begun, draws(problem, key, self.steps))
+        return w, total / self.steps, states if self.keep else memory
+
+    def _states(self, models: jax.Array) -> Any:
+        states = jax.vmap(self.optimizer.init)(models)
+        return jax.tree.map(jnp.asarray, states)
 
 
 @pytree_dataclass
@@ -166,6 +287,67 @@ def local_gradient(
     return build(LocalGradient, rate=rate, steps=steps)
 
 
+def local_optimizer(
+    optimizer: optax.GradientTransformation,
+    *,
+    steps: int = 5,
+    rate: ScheduleLike = 1.0,
+    keep: bool = False,
+) -> LocalOptimizer:
+    """Build the local steps of an optax optimiser.
+
+    Every client has its own optimiser, for the model as one vector: `optax.clip_by_global_norm`
+    in a chain clips each client's slope. Rules by the name of a parameter do not apply.
+
+    Args:
+      optimizer: such as `optax.adam(1e-2)`; one object for all solvers saves compiling again. A
+        schedule inside counts the steps of a client since its state began.
+      steps: per round; each has its own minibatch where the problem has them.
+      rate: a factor of the updates as a schedule of the number of the round, from 1: one of
+        `fedjax_admm.schedules`, an optax schedule, another function of the count, or a number.
+      keep: whether a client keeps the state of its optimiser, such as Adam's moments, until the
+        next round in which it takes part; it begins anew in every round if not. A state that is
+        kept is as large as the client's model or larger, and is never sent.
+    """
+    return build(LocalOptimizer, **locals())
+
+
+def local_steps(rate: ArrayLike | None, steps: int, default: int, local: Any) -> LocalSteps:
+    """Return the steps of FedAvg's and SCAFFOLD's clients, of one length unless `local` has others.
+
+    Args:
+      rate: of the builder.
+      steps: its `local_steps`.
+      default: of that.
+      local: of the builder; None for gradient steps of the rate.
+    """
+    steps = count("local_steps", steps)
+    if local is None:
+        return build(LocalGradient, rate=rate, steps=steps)
+    if rate is not None or steps != default:
+        name = "local_steps" if rate is None else "rate"
+        raise InputError(
+            "is given, and so is {local}, which has steps of its own",
+            argument=name,
+            value=steps if rate is None else rate,
+            remedy="leave one of the two out",
+            others=["local"],
+        )
+    kind = "local_optimizer(...) or local_gradient(...)"
+    return cast(LocalSteps, having("descend", kind=kind)("local", local))
+
+
+def check_length_known(local: Any, regularizer: Any) -> None:
+    """Check that the length of local steps is known where the server's prox needs it."""
+    if regularizer is not None and isinstance(local, LocalOptimizer):
+        raise InputError(
+            "needs the length of the clients' steps, which those of an optimiser do not have",
+            argument="regularizer",
+            value=regularizer,
+            remedy="take local_gradient(...), or a solver with dual variables such as fed_admm",
+        )
+
+
 def local_prox() -> LocalProx:
     """Build `LocalProx`."""
     return LocalProx()
@@ -173,7 +355,7 @@ def local_prox() -> LocalProx:
 
 def locally(default: Callable[[], LocalSolver] = local_gradient) -> Any:
     """Declare how a client solves its problem; None stands for the default."""
-    kind = "local_gradient(...) or local_prox()"
+    kind = "local_gradient(...), local_optimizer(...) or local_prox()"
     remedy = "build it with one of these functions of fedjax_admm.solvers"
     return declared(having("memory", kind=kind, default=default, remedy=remedy))
 
@@ -181,3 +363,13 @@ def locally(default: Callable[[], LocalSolver] = local_gradient) -> Any:
 def _length(rate: jax.Array, weight: jax.Array, steps: int) -> jax.Array:
     kept, one = 1 - rate * weight, jnp.ones((), weight.dtype)
     return rate * jax.lax.fori_loop(1, steps, lambda _, total: total * kept + 1, one)
+
+
+def _to(centre: jax.Array, weight: jax.Array) -> Callable[[jax.Array], jax.Array]:
+    """Return the slope of the quadratic term: weight (w - centre)."""
+    return lambda w: weight[:, None] * (w - centre)
+
+
+def _slope(problem: Any, w: jax.Array, draw: Any, pull: Pull) -> jax.Array:
+    slope = problem.gradients(w, draw)
+    return slope if pull is None else slope + pull(w)

@@ -34,7 +34,7 @@ from fedjax_admm.capabilities import Access, Gradients, OnStar, Subset, first_mo
 from fedjax_admm.messages import Exchange, Identity, at_rows, put_rows
 from fedjax_admm.participation import where_active
 from fedjax_admm.protocol import RoundInfo
-from fedjax_admm.solvers._declared import filled, open_fields
+from fedjax_admm.solvers._declared import at_round, filled, open_fields
 from fedjax_admm.solvers._gradients import copies, largest_curvature
 from fedjax_admm.solvers._messages import (
     ExchangeState,
@@ -210,7 +210,7 @@ class StarSolver:
 
     def step(self, problem: Any, state: StarState, info: RoundInfo) -> StarState:
         """Return the state after one round."""
-        solver, memory = filled(self, state.curvature), state.exchange
+        solver, memory = at_round(filled(self, state.curvature), info.index), state.exchange
         rows, present = self.computed(problem, info)
         talks, key = self.coin(info.key)
         active = info.active & problem.accessible if self._silences(problem) else info.active

@@ -43,6 +43,7 @@ from fedjax_admm.solvers import (
     hierarchical_admm,
     ifca,
     local_gradient,
+    local_optimizer,
     p_admm,
     personal,
     pg_extra,
@@ -50,7 +51,10 @@ from fedjax_admm.solvers import (
     private_subgradient,
     prox_skip,
     scaffold,
+    server_yogi,
 )
+
+ADAM = optax.adam(0.1)
 
 
 def models(problem: Any) -> tuple[tuple[int, ...], ...]:
@@ -313,6 +317,14 @@ SOLVERS = {
         lambda build: build(0.1, local_steps=3),
         network,
         lambda state: (),
+    ),
+    "FederatedAveraging, optimisers": Case(
+        fed_avg,
+        lambda build: build(
+            local=local_optimizer(ADAM, steps=2, keep=True), server_optimizer=server_yogi(0.1)
+        ),
+        network,
+        lambda state: state.clients,
     ),
     "FederatedAveraging, prox": Case(
         fed_avg_prox,

@@ -12,7 +12,9 @@ One round of the clients S that take part:
 
 with s the length of the gradient step to which the clients' work amounts where the losses are
 linear: K eta, 1 / mu_p, or the mean of tau_i over S. Where a problem says whose data are
-accessible, the other clients stay silent. If no client sends, the model stays.
+accessible, the other clients stay silent. If no client sends, the model stays. With a
+`server_optimizer` the server takes the step of that optimiser along x - mean of w_i in the place of
+the mean: FedAvgM, FedAdam, FedYogi, FedAdagrad.
 
 **Limits.** With K = 1 and full participation FedAvg is the proximal gradient method and ends at the
 minimiser. Otherwise both are biased wherever clients differ: for quadratic losses with Hessians A_i
@@ -32,17 +34,29 @@ the one with which GTV minimisation was compared: Y. SarcheshmehPour et al., "Cl
 Learning via Generalized Total Variation Minimization", 2023.
 """
 
-from typing import Any, ClassVar
+from typing import Any, ClassVar, NamedTuple
 
 import jax
 import jax.numpy as jnp
+import optax
 from jax.typing import ArrayLike
 
-from fedjax_admm._checks import build, counted, positive, ranged, scalar
+from fedjax_admm._checks import InputError, build, declared, positive, ranged, scalar
 from fedjax_admm.capabilities import Gradients, OnGraph, Prox
 from fedjax_admm.solvers import _roles as roles
-from fedjax_admm.solvers._gradients import descend
-from fedjax_admm.solvers._local import LocalProx
+from fedjax_admm.solvers._local import (
+    LocalProx,
+    LocalSteps,
+    check_length_known,
+    local_steps as steps_of,
+)
+from fedjax_admm.solvers.star._server_optimizers import (
+    ServerAdagrad,
+    ServerAdam,
+    ServerMomentum,
+    ServerYogi,
+    as_server_optimizer,
+)
 
 
 class _Update:
@@ -58,20 +72,25 @@ class _Update:
 
 @roles.pytree_dataclass
 class GradientUpdate(_Update):
-    """Gradient steps on the local loss."""
+    """Gradient steps on the local loss, or those of an optimiser."""
 
-    rate: jax.Array = positive(curvature=lambda largest: 0.2 / largest)  # shape=()
-    local_steps: int = counted()
+    local: LocalSteps
 
     requires: ClassVar[tuple[type, ...]] = (Gradients,)
 
+    def memory(self, problem, models):
+        """Return what the local steps remember."""
+        return self.local.memory(problem, models)
+
     def __call__(self, problem, shared, memory, key):
-        """Return the models after the steps, (clients, dim), and nothing."""
-        return descend(problem, shared, key, self.rate, self.local_steps), memory
+        """Return the models after the steps, (clients, dim), and what the steps remember."""
+        none = jnp.zeros((), shared.dtype)
+        moved, _, memory = self.local.descend(problem, shared, None, none, memory, key)
+        return moved, memory
 
     def length(self, received) -> Any:
         """Return K times the rate."""
-        return self.local_steps * self.rate
+        return self.local.length(jnp.zeros((), received.means[0].dtype))
 
 
 @roles.pytree_dataclass
@@ -150,11 +169,66 @@ class FederatedAveraging(roles.StarSolver):
         return self.regularizer.prox(received.means[0], self.update.length(received))
 
 
+ServerOptimizer = (
+    ServerMomentum | ServerAdagrad | ServerAdam | ServerYogi | optax.GradientTransformation
+)
+
+
+@roles.short_repr
+class OptimizedServer(NamedTuple):
+    """What a server with an optimiser holds."""
+
+    model: jax.Array  # shape=(dim,): x
+    state: Any  # of the optimiser
+
+
+@roles.pytree_dataclass
+class OptimizedAveraging(FederatedAveraging):
+    """Averaging whose server takes the step of an optimiser along `x - mean of w_i`."""
+
+    server_optimizer: Any = declared(as_server_optimizer)
+
+    def start_server(self, model, num_clients) -> OptimizedServer:
+        """Start at the first model."""
+        return OptimizedServer(model, self.server_optimizer.init(model))
+
+    def broadcast(self, server: OptimizedServer) -> jax.Array:
+        """Send x."""
+        return server.model
+
+    def server(self, server: OptimizedServer, received: roles.Received, info) -> OptimizedServer:
+        """Return x after the optimiser's step, and its state."""
+        slope = server.model - received.means[0]
+        step, state = self.server_optimizer.update(slope, server.state, server.model)
+        return OptimizedServer(server.model + step, state)
+
+    def model(self, server: OptimizedServer) -> jax.Array:
+        """Return x."""
+        return server.model
+
+
+def _averaging(update: Any, regularizer: Any, server_optimizer: Any, exchange: Any) -> Any:
+    check_length_known(getattr(update, "local", None), regularizer)
+    if server_optimizer is None:
+        return build(FederatedAveraging, **locals())
+    if regularizer is not None:
+        raise InputError(
+            "does not go with a {server_optimizer}, whose step is not of one length",
+            argument="regularizer",
+            value=regularizer,
+            remedy="leave one of the two out, or add it to the losses",
+            others=["server_optimizer"],
+        )
+    return build(OptimizedAveraging, **locals())
+
+
 def fed_avg(
     rate: ArrayLike | None = None,
     *,
     local_steps: int = 1,
+    local: LocalSteps | None = None,
     regularizer: roles.Penalty | None = None,
+    server_optimizer: ServerOptimizer | None = None,
     exchange: roles.Exchange | None = None,
 ) -> FederatedAveraging:
     """Build FedAvg: gradient steps on the clients' own losses.
@@ -164,11 +238,17 @@ def fed_avg(
         None, with L the largest curvature of the clients' losses, estimated at the start.
       local_steps: K per round; each has its own minibatch where the problem has them. With more
         than one the limit is biased wherever clients differ.
-      regularizer: g at the server, one of `fedjax_admm.penalties`; none if None.
+      local: in the place of both, the steps of the clients: `local_optimizer(...)` or
+        `local_gradient(...)`.
+      regularizer: g at the server, one of `fedjax_admm.penalties`; none if None. Not with an
+        optimiser.
+      server_optimizer: how the server moves toward the mean of the clients' models:
+        `server_momentum(...)` (FedAvgM), `server_adam(...)`, `server_yogi(...)`,
+        `server_adagrad(...)`, or an optax optimiser; it takes the mean if None.
       exchange: of messages, `messages.exchange(...)`; none if None.
     """
-    update = build(GradientUpdate, rate=rate, local_steps=local_steps)
-    return build(FederatedAveraging, **locals())
+    update = GradientUpdate(local=steps_of(rate, local_steps, 1, local))
+    return _averaging(update, regularizer, server_optimizer, exchange)
 
 
 def fed_prox(
@@ -176,6 +256,7 @@ def fed_prox(
     *,
     local: roles.LocalSolver | None = None,
     regularizer: roles.Penalty | None = None,
+    server_optimizer: ServerOptimizer | None = None,
     exchange: roles.Exchange | None = None,
 ) -> FederatedAveraging:
     """Build FedProx: local problems that are tied to the server's model.
@@ -183,15 +264,17 @@ def fed_prox(
     Args:
       penalty: mu_p; 0 with gradient steps is FedAvg. The largest curvature of the clients' losses,
         estimated at the start, if None. A larger one has less bias and is slower.
-      local: how a client solves its problem, `local_gradient(...)` or `local_prox()`; five gradient
-        steps from the server's model if None.
-      regularizer: g at the server, one of `fedjax_admm.penalties`; none if None.
+      local: how a client solves its problem, `local_gradient(...)`, `local_optimizer(...)` or
+        `local_prox()`; five gradient steps from the server's model if None.
+      regularizer: g at the server, one of `fedjax_admm.penalties`; none if None. Not with an
+        optimiser.
+      server_optimizer: as that of `fed_avg`.
       exchange: of messages, `messages.exchange(...)`; none if None.
     """
     update = build(ProximalUpdate, penalty=penalty, local=local)
     if penalty is not None and isinstance(update.local, LocalProx):
         scalar("penalty", penalty, above=0)
-    return build(FederatedAveraging, **locals())
+    return _averaging(update, regularizer, server_optimizer, exchange)
 
 
 def fed_avg_prox(

@@ -7,8 +7,12 @@ of the clients S that take part, with the old x and c everywhere:
 
     y_i   <- x,  then K times  y_i <- y_i - eta (grad f_i(y_i) - c_i + c)
     c_i+  =  c_i - c + (x - y_i) / (K eta)                                         (option II)
+          =  the mean of the K gradients
     x     <- prox_{K eta eta_g g}(x + eta_g mean over S of (y_i - x))
     c     <- c + (1/N) sum over S of (c_i+ - c_i),       c_i <- c_i+
+
+With an optimiser (`local_optimizer`) the K steps are its own, along the same slopes, and c_i+ is
+the mean of the gradients, which is what option II is for plain steps.
 
 The division by all N clients makes c the mean of all c_i after every round (|S| would not).
 
@@ -32,16 +36,16 @@ Stochastic Controlled Averaging for Federated Learning", ICML 2020, arXiv:1910.0
 option II.
 """
 
-from typing import ClassVar, NamedTuple
+from typing import Any, ClassVar, NamedTuple
 
 import jax
 import jax.numpy as jnp
 from jax.typing import ArrayLike
 
-from fedjax_admm._checks import build, counted, positive
+from fedjax_admm._checks import build, positive
 from fedjax_admm.capabilities import Gradients, OnStar
 from fedjax_admm.solvers import _roles as roles
-from fedjax_admm.solvers._gradients import descend
+from fedjax_admm.solvers._local import LocalSteps, check_length_known, local_steps as steps_of
 
 
 @roles.short_repr
@@ -52,15 +56,22 @@ class ScaffoldServer(NamedTuple):
     control: jax.Array  # shape=(dim,): c, the mean of those of the clients
 
 
+@roles.short_repr
+class ScaffoldClients(NamedTuple):
+    """What the clients keep, stacked; inactive ones keep all of it."""
+
+    control: jax.Array  # shape=(clients, dim): c_i
+    memory: Any  # of the local steps
+
+
 @roles.pytree_dataclass
 class Scaffold(roles.StarSolver):
-    """SCAFFOLD; build it with `scaffold`. What a client keeps is c_i, shape (clients, dim)."""
+    """SCAFFOLD; build it with `scaffold`."""
 
-    rate: jax.Array = positive(curvature=lambda largest: 0.2 / largest)  # shape=(): eta
+    local: LocalSteps  # K steps, of the length eta
     server_step: jax.Array = positive()  # shape=(): eta_g
     regularizer: roles.Penalty = roles.regularized()  # g
     exchange: roles.Exchange = roles.exchanged()  # of the moves, and of c_i
-    local_steps: int = counted()  # K
 
     requires: ClassVar[tuple[type, ...]] = (OnStar, Gradients)
 
@@ -71,27 +82,28 @@ class Scaffold(roles.StarSolver):
     def start_clients(self, problem, models, key):
         """Start with c_i = 0; no client has moved."""
         none = jnp.zeros_like(models)
-        return none, roles.Said((none,))
+        return ScaffoldClients(none, self.local.memory(problem, models)), roles.Said((none,))
 
-    def client(self, problem, own, received: ScaffoldServer, key):
+    def client(self, problem, own: ScaffoldClients, received: ScaffoldServer, key):
         """Return c_i+, and say y_i - x."""
-        x, correction = received.model, received.control - own
-        moved = descend(problem, x, key, self.rate, self.local_steps, lambda _: correction)
-        new = (x - moved) / (self.local_steps * self.rate) - correction
-        return new, roles.Said((moved - x,))
+        x, correction = received.model, received.control - own.control
+        moved, slope, memory = self.local.descend(
+            problem, x, lambda _: correction, jnp.zeros((), x.dtype), own.memory, key
+        )
+        return ScaffoldClients(slope - correction, memory), roles.Said((moved - x,))
 
-    def upload(self, own) -> roles.Upload:
+    def upload(self, own: ScaffoldClients) -> roles.Upload:
         """Return c_i."""
-        return roles.Upload((own,))
+        return roles.Upload((own.control,))
 
-    def apply_decoded(self, own, values) -> jax.Array:
+    def apply_decoded(self, own: ScaffoldClients, values) -> ScaffoldClients:
         """Take over the control variate that arrived."""
-        return values[1]
+        return own._replace(control=values[1])
 
     def server(self, server: ScaffoldServer, received: roles.Received, info) -> ScaffoldServer:
         """Return x and c."""
         move, control = received.means
-        length = self.local_steps * self.rate * self.server_step
+        length = self.local.length(jnp.zeros((), move.dtype)) * self.server_step
         moved = server.model + self.server_step * move
         return ScaffoldServer(self.regularizer.prox(moved, length), control)
 
@@ -104,6 +116,7 @@ def scaffold(
     rate: ArrayLike | None = None,
     *,
     local_steps: int = 5,
+    local: LocalSteps | None = None,
     server_step: ArrayLike = 1.0,
     regularizer: roles.Penalty | None = None,
     exchange: roles.Exchange | None = None,
@@ -114,9 +127,13 @@ def scaffold(
       rate: eta, the length of the local steps; 0.2 / L if None, with L the largest curvature of the
         clients' losses, estimated at the start.
       local_steps: K; each has its own minibatch where the problem has them.
+      local: in the place of both, the steps of the clients: `local_optimizer(...)` or
+        `local_gradient(...)`.
       server_step: eta_g; 1 takes the mean of the clients' models.
       regularizer: g at the server, one of `fedjax_admm.penalties`; none if None. With more than one
-        local step the limit is then biased, in the order of the rate.
+        local step the limit is then biased, in the order of the rate. Not with an optimiser.
       exchange: of messages, `messages.exchange(...)`; none if None.
     """
+    local = steps_of(rate, local_steps, 5, local)
+    check_length_known(local, regularizer)
     return build(Scaffold, **locals())

@@ -18,7 +18,8 @@ def whole_state(solver, problem, state):
     """Measure what the server and the clients hold, by name."""
     server, clients = state.server, state.clients
     held = server._asdict() if hasattr(server, "_asdict") else {"server": server}
-    return held | ({"controls": clients} if isinstance(clients, jax.Array) else {"client": clients})
+    controls = getattr(clients, "control", None)
+    return held | ({"client": clients} if controls is None else {"controls": controls})
 
 
 def follow(solver, problem=None, rounds=ROUNDS, present="some", measure=whole_state):

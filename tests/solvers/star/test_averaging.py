@@ -212,7 +212,7 @@ def test_a_problem_without_access_or_graph_is_taken(dtype):
             lambda: fed_prox(0.0, local=local_prox()),
             "penalty must be greater than 0, but it is 0.",
         ),
-        (lambda: fed_prox(local=3), r"local must be local_gradient\(...\) or local_prox\(\), but"),
+        (lambda: fed_prox(local=3), r"local must be local_gradient\(...\), .* or local_prox\(\)"),
         (
             lambda: fed_avg(regularizer=0.1),
             r"regularizer must be a penalty such as penalties.l1\(0.1\), but it is 0.1.",

@@ -62,7 +62,7 @@ def test_ends_at_the_minimiser_with_the_gradients_there():
     state = follow(scaffold(0.2), rounds=400).state.solver
     np.testing.assert_allclose(state.server.model, minimizer(), rtol=0, atol=6e-15)
     slopes = A @ minimizer() - b
-    np.testing.assert_allclose(state.clients, slopes, rtol=0, atol=1e-14)
+    np.testing.assert_allclose(state.clients.control, slopes, rtol=0, atol=1e-14)
     np.testing.assert_allclose(state.server.control, 0, rtol=0, atol=1e-14)
 
 

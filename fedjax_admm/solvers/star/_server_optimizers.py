@@ -1,0 +1,186 @@
+r"""Optimisers of the server: momentum, and adaptive steps of the server's model.
+
+With Delta the mean of `w_i - x` over the clients heard in a round, and -Delta in the place of a
+gradient, the server's step is that of an optimiser with optax's methods `init` and `update`:
+
+    momentum    m <- decay m + Delta,                         x <- x + rate m            (FedAvgM)
+    adaptive    m <- b1 m + (1 - b1) Delta,                   x <- x + rate m / (sqrt(v) + tau)
+      with      v <- v + m^2                                                          (FedAdagrad)
+                v <- b2 v + (1 - b2) m^2                                                  (FedAdam)
+                v <- v - (1 - b2) m^2 sign(v - m^2)                                       (FedYogi)
+
+from m = 0 and v = tau^2, without the bias correction of optax's Adam. The numbers are leaves, so
+that they can be stacked and learnt. Any optax optimiser is taken in their place.
+
+References: S. J. Reddi, Z. Charles, M. Zaheer, Z. Garrett, K. Rush, J. Konecny, S. Kumar, H. B.
+McMahan, "Adaptive Federated Optimization", ICLR 2021, arXiv:2003.00295, Algorithm 2; T.-M. H. Hsu,
+H. Qi, M. Brown, "Measuring the Effects of Non-Identical Data Distribution for Federated Visual
+Classification", arXiv:1909.06335 (FedAvgM).
+"""
+
+from typing import Any, NamedTuple
+
+import jax
+import jax.numpy as jnp
+import optax
+from jax.typing import ArrayLike
+
+from fedjax_admm._checks import build, declared, positive, ranged
+from fedjax_admm.solvers import _roles as roles
+from fedjax_admm.solvers._local import check_optimizer
+
+
+@roles.short_repr
+class Moments(NamedTuple):
+    """The state of an adaptive server."""
+
+    mean: jax.Array  # shape=(dim,): m
+    square: jax.Array  # shape=(dim,): v
+
+
+@roles.pytree_dataclass
+class ServerMomentum:
+    """Heavy-ball momentum; build it with `server_momentum`."""
+
+    rate: jax.Array = positive()  # shape=()
+    decay: jax.Array = ranged(at_least=0)  # shape=()
+
+    def init(self, model: jax.Array) -> jax.Array:
+        """Return m = 0, shape (dim,)."""
+        return jnp.zeros_like(model)
+
+    def update(self, slope, mean, model):
+        """Return the step of the model, shape (dim,), and m."""
+        mean = self.decay * mean - slope
+        return self.rate * mean, mean
+
+
+@roles.pytree_dataclass
+class _Adaptive:
+    """Steps that are divided by the root of a mean square, coordinate by coordinate."""
+
+    rate: jax.Array = positive()  # shape=()
+    b1: jax.Array = ranged(at_least=0, at_most=1)  # shape=()
+    tau: jax.Array = positive()  # shape=()
+
+    def init(self, model: jax.Array) -> Moments:
+        """Return m = 0 and v = tau^2."""
+        none = jnp.zeros_like(model)
+        return Moments(none, none + self.tau**2)
+
+    def update(self, slope, moments: Moments, model):
+        """Return the step of the model, shape (dim,), and m and v."""
+        mean = self.b1 * moments.mean - (1 - self.b1) * slope
+        square = self.squares(moments.square, mean**2)
+        return self.rate * mean / (jnp.sqrt(square) + self.tau), Moments(mean, square)
+
+    def squares(self, square: jax.Array, new: jax.Array) -> jax.Array:
+        """Return the next v."""
+        raise NotImplementedError
+
+
+@roles.pytree_dataclass
+class ServerAdagrad(_Adaptive):
+    """Adagrad at the server; build it with `server_adagrad`."""
+
+    def squares(self, square, new):
+        """Return v + m^2."""
+        return square + new
+
+
+@roles.pytree_dataclass
+class ServerAdam(_Adaptive):
+    """Adam at the server; build it with `server_adam`."""
+
+    b2: jax.Array = ranged(at_least=0, at_most=1)  # shape=()
+
+    def squares(self, square, new):
+        """Return b2 v + (1 - b2) m^2."""
+        return self.b2 * square + (1 - self.b2) * new
+
+
+@roles.pytree_dataclass
+class ServerYogi(_Adaptive):
+    """Yogi at the server; build it with `server_yogi`."""
+
+    b2: jax.Array = ranged(at_least=0, at_most=1)  # shape=()
+
+    def squares(self, square, new):
+        """Return v - (1 - b2) m^2 sign(v - m^2)."""
+        return square - (1 - self.b2) * new * jnp.sign(square - new)
+
+
+@roles.pytree_dataclass
+class OptaxServer:
+    """An optax optimiser at the server."""
+
+    optimizer: optax.GradientTransformation = declared(check_optimizer, static=True)
+
+    def init(self, model: jax.Array) -> Any:
+        """Return the optimiser's first state."""
+        return jax.tree.map(jnp.asarray, self.optimizer.init(model))
+
+    def update(self, slope, state, model):
+        """Return the step of the model, shape (dim,), and the state."""
+        with jax.numpy_dtype_promotion("standard"), jax.numpy_rank_promotion("allow"):
+            step, new = self.optimizer.update(slope, state, model)
+        new = jax.tree.map(lambda leaf, old: leaf.astype(old.dtype), new, state)
+        return jnp.asarray(step, model.dtype), new
+
+
+def as_server_optimizer(name: str, value: Any) -> Any:
+    """Return an optimiser of the server; an optax one is a part of the structure."""
+    if isinstance(value, ServerMomentum | _Adaptive):
+        return value
+    return OptaxServer(optimizer=check_optimizer(name, value))
+
+
+def server_momentum(rate: ArrayLike = 1.0, *, decay: ArrayLike = 0.9) -> ServerMomentum:
+    """Build the momentum of FedAvgM, for `fed_avg(server_optimizer=...)`.
+
+    Args:
+      rate: of the server's step; with decay 0 and rate 1 it is plain averaging.
+      decay: of the momentum, at least 0.
+    """
+    return build(ServerMomentum, **locals())
+
+
+def server_adagrad(
+    rate: ArrayLike = 0.1, *, b1: ArrayLike = 0.0, tau: ArrayLike = 1e-3
+) -> ServerAdagrad:
+    """Build the server of FedAdagrad, for `fed_avg(server_optimizer=...)`.
+
+    Args:
+      rate: eta, of the server's step, about the size by which a coordinate may move in a round.
+      b1: decay of the mean of the clients' moves.
+      tau: how adaptive it is; smaller is more.
+    """
+    return build(ServerAdagrad, **locals())
+
+
+def server_adam(
+    rate: ArrayLike = 0.1, *, b1: ArrayLike = 0.9, b2: ArrayLike = 0.99, tau: ArrayLike = 1e-3
+) -> ServerAdam:
+    """Build the server of FedAdam, for `fed_avg(server_optimizer=...)`.
+
+    Args:
+      rate: eta, of the server's step, about the size by which a coordinate moves in a round.
+      b1: decay of the mean of the clients' moves.
+      b2: decay of the mean of squares.
+      tau: how adaptive it is; smaller is more.
+    """
+    return build(ServerAdam, **locals())
+
+
+def server_yogi(
+    rate: ArrayLike = 0.1, *, b1: ArrayLike = 0.9, b2: ArrayLike = 0.99, tau: ArrayLike = 1e-3
+) -> ServerYogi:
+    """Build the server of FedYogi, for `fed_avg(server_optimizer=...)`.
+
+    Args:
+      rate: eta, of the server's step, about the size by which a coordinate moves in a round.
+      b1: decay of the mean of the clients' moves.
+      b2: of the mean of squares, which changes by at most (1 - b2) m^2.
+      tau: how adaptive it is; smaller is more.
+    """
+    return build(ServerYogi, **locals())
