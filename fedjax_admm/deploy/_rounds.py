@@ -15,7 +15,6 @@ from fedjax_admm.deploy._server import Server
 from fedjax_admm.deploy._site import Site
 from fedjax_admm.deploy._study import Study
 
-
 _AGAIN = 20.0  # seconds after which those who have not joined are asked again
 
 
