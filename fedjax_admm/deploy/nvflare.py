@@ -1,29 +1,28 @@
-"""NVFlare: the messages of a deployment as calls of its Collab interface.
+"""NVFlare carries the messages of a deployment: between its cells, or as calls of Collab.
 
     pip install 'fedjax-admm[nvflare]'
 
-    recipe = fedjax_admm.deploy.nvflare.recipe("study.py", rounds=100, folder="/var/lib/study")
-    recipe.execute(SimEnv(num_clients=3))        # or a production environment of NVFlare, with TLS
+One process per client and one for the server, which NVFlare's cells join (the command
+`fedjax-admm deploy` calls these two functions):
 
-`study.py` is on every machine, and says
+    serve(Rounds(study=study, rounds=100, folder="states"), "server.example:8002", kit="startup")
+    join(Site(study, 0, "states"), "server.example:8002", kit="startup")
 
-    solver = solvers.fed_admm()
-    model = jnp.zeros(3)            the first model
-    num_clients = 3
-    key = jax.random.key(0)
-    def problem(number): ...        of one client; called at this client alone
+The cells encrypt with the certificates that `nvflare provision` writes into the folder `startup`
+of every participant, and tell by them who speaks: client 0 is the participant `client-0`, and the
+server is the participant of the name that clients connect to.
 
-A site keeps its client alive from round to round and writes the client's state to a file after
-every round; a site that is started again goes on from there. NVFlare's certificates decide who may
-speak as which site.
+Where NVFlare itself runs on all machines, the same study is a job of its Collab interface:
+
+    recipe("study.py", rounds=100, folder="/var/lib/study").execute(SimEnv(num_clients=3))
 """
 
-import importlib.util
-import json
+import threading
 import time
-from concurrent.futures import ThreadPoolExecutor, wait
+from collections.abc import Iterator, Mapping
+from concurrent.futures import ThreadPoolExecutor
+from functools import partial
 from pathlib import Path
-from types import ModuleType
 from typing import Any
 
 from nvflare.collab import (  # pyright: ignore[reportMissingImports]
@@ -31,76 +30,186 @@ from nvflare.collab import (  # pyright: ignore[reportMissingImports]
     CollabRecipe,
     collab,
 )
+from nvflare.fuel.f3.cellnet.core_cell import (  # pyright: ignore[reportMissingImports]
+    CoreCell,
+    Message,
+)
+from nvflare.fuel.f3.cellnet.defs import (  # pyright: ignore[reportMissingImports]
+    MessageHeaderKey,
+    ReturnCode,
+)
 
-from fedjax_admm.deploy._client import Client
+from fedjax_admm._checks import InputError
+from fedjax_admm._host import printable
 from fedjax_admm.deploy._messages import MessageError
+from fedjax_admm.deploy._rounds import Answer, Rounds, answers
 from fedjax_admm.deploy._server import Server
+from fedjax_admm.deploy._site import Site
+from fedjax_admm.deploy._study import Study
+
+_CHANNEL, _PING = "fedjax-admm", "ping"
+_PING_SECONDS = 5.0
+_SECONDS, _REFUSAL = "fedjax_admm_seconds", "fedjax_admm_refusal"  # headers of an answer
+_LOOPBACK = ("localhost", "127.0.0.1")
+
+
+def serve(rounds: Rounds, address: str, *, kit: str | Path | None = None) -> Server:
+    """Run a study's server; return it after the last round.
+
+    Args:
+      rounds: what is run.
+      address: HOST:PORT where clients reach this server.
+      kit: the folder with this server's certificates (rootCA.pem, server.crt, server.key); None
+        for messages in the clear, on this machine alone.
+
+    Raises:
+      InputError: the address or a certificate is missing, or clients do not join.
+      MessageError: a message before the first round does not fit.
+    """
+    cell = _cell("server", address, kit, "server")
+    cell.start()
+    try:
+        with ThreadPoolExecutor(2 * rounds.study.num_clients) as threads:
+            return rounds.run(partial(_ask, cell, threads))
+    finally:
+        cell.stop()
+
+
+def join(
+    site: Site, address: str, *, kit: str | Path | None = None, patience: float = 300.0
+) -> None:
+    """Answer a study's server until it has closed the last round.
+
+    Args:
+      site: the client.
+      address: HOST:PORT of the server.
+      kit: the folder with this client's certificates (rootCA.pem, client.crt, client.key); None
+        for messages in the clear, on this machine alone.
+      patience: seconds for which the server may be out of reach.
+
+    Raises:
+      InputError: the address or a certificate is missing, or the server is out of reach.
+    """
+    failures: list[BaseException] = []
+    over = threading.Event()
+
+    def answer(request: Any, name: str) -> Any:
+        try:
+            data = site.answer(name, bytes(request.payload or b""))
+            if name == "finish":
+                over.set()
+            return Message({_SECONDS: site.seconds}, data)
+        except MessageError as refusal:
+            return Message({_REFUSAL: str(refusal)}, b"")
+        except BaseException as error:
+            # What the user's file or this machine does wrong ends this client.
+            failures.append(error)
+            over.set()
+            return Message({_REFUSAL: type(error).__name__}, b"")
+
+    cell = _cell(f"client-{site.number}", address, kit, "client")
+    cell.register_request_cb(_CHANNEL, _PING, lambda request: Message(None, b""))
+    for name in ("hello", "begin", "work", "finish"):
+        cell.register_request_cb(_CHANNEL, name, answer, name)
+    cell.start()
+    try:
+        reached = time.monotonic()
+        while not over.wait(0.2):
+            if cell.is_cell_connected("server"):
+                reached = time.monotonic()
+            elif time.monotonic() - reached > patience:
+                raise InputError(
+                    f"the server at {address} has been out of reach for {patience:g} seconds",
+                    argument="server",
+                    value=address,
+                    remedy="start it, or see whether its address and its certificates are right",
+                )
+        time.sleep(0.2)  # for the last answer to leave
+    finally:
+        cell.stop()
+    if failures:
+        raise failures[0]
+
+
+def _ask(
+    cell: Any, threads: ThreadPoolExecutor, name: str, messages: Mapping[int, bytes], seconds: float
+) -> Iterator[Answer]:
+    def send(number: int, name: str, data: bytes, seconds: float) -> Any:
+        return cell.send_request(
+            _CHANNEL, name, f"client-{number}", Message(None, data), timeout=seconds, optional=True
+        )
+
+    def call(number: int, data: bytes) -> Answer | None:
+        # A cell that has just connected may not be able to answer yet, and its answer is lost.
+        if not cell.is_cell_connected(f"client-{number}") or not _ok(
+            send(number, _PING, b"", min(_PING_SECONDS, seconds))
+        ):
+            return None
+        reply = send(number, name, data, seconds)
+        if not _ok(reply):
+            return None
+        took, refusal = reply.get_header(_SECONDS, 0.0), reply.get_header(_REFUSAL, "")
+        took = took if isinstance(took, float) else 0.0
+        return Answer(number, bytes(reply.payload or b""), took, printable(str(refusal)[:300]))
+
+    return answers(threads, call, messages, seconds)
+
+
+def _ok(reply: Any) -> bool:
+    return reply.get_header(MessageHeaderKey.RETURN_CODE) == ReturnCode.OK
+
+
+def _cell(name: str, address: str, kit: str | Path | None, role: str) -> Any:
+    """Return a cell of NVFlare; with certificates it speaks TLS and checks who the others are."""
+    host, _, port = address.rpartition(":")
+    if not host or not port.isdecimal() or not 0 < int(port) < 2**16:
+        raise InputError("must be HOST:PORT", argument="server", value=address)
+    if kit is None:
+        if host not in _LOOPBACK:
+            raise InputError(
+                f"needs certificates for messages between machines, and {host} may be another one",
+                argument="kit",
+                remedy="name the folder `startup` that `nvflare provision` has written",
+            )
+        return CoreCell(name, f"tcp://{address}", False, {})
+    files = {"ca_cert": "rootCA.pem", f"{role}_cert": f"{role}.crt", f"{role}_key": f"{role}.key"}
+    credentials = {key: str(Path(kit, file)) for key, file in files.items()}
+    for path in credentials.values():
+        if not Path(path).is_file():
+            raise InputError(
+                f"has no file {Path(path).name}",
+                argument="kit",
+                value=str(kit),
+                remedy=f"name the folder `startup` of this {role}",
+            )
+    return CoreCell(name, f"tcp://{address}", True, credentials, auth_identity_map={"server": host})
 
 
 class ClientSite:
-    """A client of the study at an NVFlare site.
+    """A client of the study at a site where NVFlare runs.
 
     Args:
-      study: the path of `study.py`.
+      study: the path of the study's file.
       folder: where states are kept, one file per client.
     """
 
     def __init__(self, study: str, folder: str) -> None:  # noqa: D107
         self.study, self.folder = study, folder
-        self._client: Client | None = None
+        self._site: Site | None = None
 
     @collab.publish
-    def hello(self, number: int) -> bytes:
-        """Return the client's first message; `number` is the server's for this site."""
-        return self._of(number, fresh=True).hello()
-
-    @collab.publish
-    def begin(self, number: int, data: bytes) -> bytes:
-        """Read the first model; return what the server remembers first."""
-        return self._of(number).begin(data)
-
-    @collab.publish
-    def work(self, number: int, data: bytes) -> bytes:
-        """Do the work of a round."""
-        client = self._of(number)
-        reply = client.work(data)
-        client.save(self._file(number))
-        return reply
-
-    @collab.publish
-    def finish(self, number: int, data: bytes) -> bool:
-        """Read what the server says after the last round."""
-        client = self._of(number)
-        client.finish(data)
-        client.save(self._file(number))
-        return True
-
-    def _of(self, number: int, fresh: bool = False) -> Client:
-        """Return the client of this site, from its file where the site has been started again."""
-        if self._client is None or fresh:
-            study = _load(self.study)
-            client = Client(
-                study.solver, study.problem(number), number, study.num_clients, study.key
-            )
-            if not fresh and self._file(number).exists():
-                client.resume(self._file(number))
-            self._client = client
-        return self._client
-
-    def _file(self, number: int) -> Path:
-        return Path(self.folder, f"client-{number}.npz")
+    def answer(self, number: int, name: str, data: bytes) -> tuple[bytes, float, str]:
+        """Return the answer to the server's message, its seconds, and a refusal."""
+        if self._site is None:
+            self._site = Site(Study.load(self.study), number, self.folder)
+        try:
+            return self._site.answer(name, data), self._site.seconds, ""
+        except MessageError as refusal:
+            return b"", 0.0, str(refusal)
 
 
 class ServerSite:
-    """The server of the study.
-
-    Args:
-      study: the path of `study.py`.
-      folder: where the state, the record and the times are written.
-      rounds: how many.
-      deadline: seconds after which a round is closed.
-      patience: seconds for the first messages, in which clients compile.
-    """
+    """The server of the study where NVFlare runs; the arguments are those of `recipe`."""
 
     def __init__(  # noqa: D107
         self, study: str, folder: str, rounds: int, deadline: float, patience: float
@@ -111,55 +220,32 @@ class ServerSite:
     @collab.main
     def run(self) -> str:
         """Run all rounds; return the path of the record."""
-        study, folder = _load(self.study), Path(self.folder)
-        server = Server(study.solver, study.model, study.num_clients, study.key)
+        rounds = Rounds(
+            study=Study.load(self.study),
+            rounds=self.rounds,
+            folder=self.folder,
+            deadline=self.deadline,
+            patience=self.patience,
+        )
         sites = sorted(collab.clients, key=lambda site: site.name)
-        if len(sites) != study.num_clients:
-            raise ValueError(f"{len(sites)} sites are connected, but {study.num_clients} are due")
-        seconds: list[float] = []
-        with ThreadPoolExecutor(len(sites)) as threads:
-            self._ask(threads, sites, server, "hello", dict.fromkeys(range(len(sites)), ()), None)
-            first = {i: (data,) for i, data in server.start().items()}
-            self._ask(threads, sites, server, "begin", first, None)
-            for index in range(self.rounds):
-                begun = time.monotonic()
-                sends = {i: (server.broadcast(i),) for i in range(len(sites))}
-                # Clients compile in the first round.
-                self._ask(threads, sites, server, "work", sends, self.deadline if index else None)
-                server.close_round()
-                server.save(folder / "server.npz")
-                seconds.append(time.monotonic() - begun)
-            sends = {i: (server.broadcast(i),) for i in range(len(sites))}
-            self._ask(threads, sites, None, "finish", sends, self.deadline)
-        server.record.save(folder / "record.json")
-        (folder / "seconds.json").write_text(json.dumps(seconds))
-        return str(folder / "record.json")
+        if len(sites) != rounds.study.num_clients:
+            raise InputError(
+                f"{len(sites)} sites are connected, but {rounds.study.num_clients} are due"
+            )
 
-    def _ask(
-        self,
-        threads: ThreadPoolExecutor,
-        sites: list[Any],
-        server: Server | None,
-        name: str,
-        arguments: dict[int, tuple[bytes, ...]],
-        deadline: float | None,
-    ) -> None:
-        """Call a function of every site, and give the server what comes back in time."""
-        seconds = self.patience if deadline is None else deadline
+        def ask(name: str, messages: Mapping[int, bytes], seconds: float) -> Iterator[Answer]:
+            def call(number: int, data: bytes) -> Answer | None:
+                try:
+                    back = sites[number](timeout=seconds).answer(number, name, data)
+                except CollabCallError:
+                    return None
+                return None if isinstance(back, Exception) else Answer(number, *back)
 
-        def ask(number: int) -> bytes:
-            call = getattr(sites[number](timeout=seconds), name)
-            return call(number, *arguments[number])
+            return answers(threads, call, messages, seconds + 1)
 
-        asked = {threads.submit(ask, number): number for number in arguments}
-        for future in wait(asked, timeout=seconds + 1).done:
-            failed = future.exception() or future.result()
-            if server is None or isinstance(failed, CollabCallError | BaseException):
-                continue
-            try:
-                server.receive(future.result(), asked[future])
-            except MessageError as refusal:
-                print(f"client {asked[future]}: {refusal}")
+        with ThreadPoolExecutor(2 * len(sites)) as threads:
+            rounds.run(ask)
+        return str(Path(self.folder, "record.json"))
 
 
 def recipe(
@@ -181,20 +267,9 @@ def recipe(
       patience: seconds for messages before the first round and in it, in which clients compile.
       name: of the job.
     """
-    Path(folder).mkdir(parents=True, exist_ok=True)
     return CollabRecipe(
         job_name=name,
         server=ServerSite(study, folder, rounds, deadline, patience),
         client=ClientSite(study, folder),
         sync_task_timeout=int(patience),
     )
-
-
-def _load(path: str) -> ModuleType:
-    """Return the module in a file."""
-    spec = importlib.util.spec_from_file_location("study", path)
-    assert spec is not None
-    assert spec.loader is not None
-    module = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(module)
-    return module

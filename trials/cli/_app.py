@@ -5,6 +5,7 @@ They import what they need themselves, so that help and most mistakes come at on
 
 import typer
 
+from fedjax_admm.trials.cli._deploy import client, server, simulate
 from fedjax_admm.trials.cli._doctor import doctor
 from fedjax_admm.trials.cli._experiments import list_experiments, show
 from fedjax_admm.trials.cli._new import new_experiment, new_kernel, new_solver
@@ -45,6 +46,15 @@ for _name, _command in {
     "kernel": new_kernel,
 }.items():
     _new.command(_name, cls=Command)(_command)
+
+_deploy = typer.Typer(
+    no_args_is_help=True,
+    rich_markup_mode=None,
+    help="Run on real clients what `run` simulates: one process per client, and a server.",
+)
+app.add_typer(_deploy, name="deploy")
+for _name, _command in {"server": server, "client": client, "simulate": simulate}.items():
+    _deploy.command(_name, cls=Command)(_command)
 
 _solve = typer.Typer(
     no_args_is_help=True, rich_markup_mode=None, help="Solve one problem of your own, from a file."

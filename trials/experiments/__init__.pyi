@@ -2,6 +2,7 @@ from fedjax_admm.trials.experiments._catalogue import (
     Headline as Headline,
     meanings as meanings,
 )
+from fedjax_admm.trials.experiments._deployed import find_study as find_study, study as study
 from fedjax_admm.trials.experiments._experiment import (
     ROUNDS as ROUNDS,
     Experiment as Experiment,

@@ -30,6 +30,11 @@ def in_file(asked: str, path: str, member: str | None) -> Experiment:
     return _chosen(asked, path, str(Path(path).resolve()), module, digest, member)
 
 
+def file_module(path: str) -> ModuleType:
+    """Return the module in a file."""
+    return _load(Path(path))[0]
+
+
 def in_module(asked: str, name: str, member: str) -> Experiment:
     """Return an experiment of an importable module; the working directory is looked at last."""
     with _search(str(Path.cwd()), last=True):

@@ -1,0 +1,64 @@
+"""A client's end of any transport: a study's client that keeps its state in a file."""
+
+import threading
+import time
+from pathlib import Path
+
+from fedjax_admm.deploy._client import Client
+from fedjax_admm.deploy._study import Study
+
+
+class Site:
+    """One client of a study; it answers the server's messages and writes its state after each.
+
+    A site that is started again goes on from its file, unless the server opens a new deployment.
+
+    Args:
+      study: what is deployed.
+      number: which client it is, from 0.
+      folder: where the file of its state is kept.
+    """
+
+    def __init__(self, study: Study, number: int, folder: str | Path) -> None:
+        self.study, self.number = study, number
+        self.file = Path(folder, f"client-{number}.npz")
+        self.seconds = 0.0  # that the last answer took
+        self.last = -1  # the round of the last work
+        self._client: Client | None = None
+        self._lock = threading.Lock()  # a late answer and the next message may overlap
+
+    def answer(self, name: str, data: bytes) -> bytes:
+        """Return the answer to a message of the server.
+
+        Args:
+          name: hello, begin, work or finish: the method of `Client`.
+          data: the message; empty for hello.
+
+        Raises:
+          MessageError: the message does not fit the client's state.
+        """
+        with self._lock:
+            begun = time.monotonic()
+            reply = self._answer(name, data)
+            self.seconds = time.monotonic() - begun
+        return reply
+
+    def _answer(self, name: str, data: bytes) -> bytes:
+        if name == "hello":
+            self._client = self._new()
+            return self._client.hello()
+        if self._client is None:
+            self._client = self._new()
+            if name != "begin":
+                self._client.resume(self.file)
+        if name == "begin":
+            return self._client.begin(data)
+        reply = self._client.work(data) if name == "work" else self._client.finish(data)
+        self.file.parent.mkdir(parents=True, exist_ok=True)
+        self._client.save(self.file)
+        return reply or b""
+
+    def _new(self) -> Client:
+        study = self.study
+        problem = study.problem(self.number)
+        return Client(study.solver, problem, self.number, study.num_clients, study.key)

@@ -1,0 +1,70 @@
+"""A study: what is deployed, in a file that every machine has."""
+
+import importlib.util
+import os
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import jax
+
+from fedjax_admm._checks import InputError
+from fedjax_admm._shown import short_repr
+from fedjax_admm.solvers._star import StarSolver
+
+
+@short_repr
+@dataclass(frozen=True, kw_only=True)
+class Study:
+    """What a deployment runs; a file names it `STUDY`, and every machine has the same file.
+
+    The server calls neither `problem` nor `everybody`, unless it is asked to compare its result
+    with the simulation.
+
+    Args:
+      solver: with one server.
+      model: the first model, shape (dim,).
+      num_clients: how many there are in all.
+      key: of the run. It is no secret.
+      problem: returns the problem of one client by its number; called at this client alone.
+      everybody: returns the problem of all clients; None where no machine has the data of all.
+    """
+
+    solver: StarSolver
+    model: jax.Array
+    num_clients: int
+    key: jax.Array
+    problem: Callable[[int], Any]
+    everybody: Callable[[], Any] | None = None
+
+    @classmethod
+    def load(cls, path: str | os.PathLike[str]) -> "Study":
+        """Read the study of a file.
+
+        Raises:
+          InputError: the file is not there, or names no study.
+        """
+        spec = importlib.util.spec_from_file_location("study", Path(path))
+        if spec is None or spec.loader is None or not Path(path).is_file():
+            raise InputError(f"there is no Python file {path}", argument="study", value=str(path))
+        module = importlib.util.module_from_spec(spec)
+        spec.loader.exec_module(module)
+        return cls.of_module(module, str(path))
+
+    @classmethod
+    def of_module(cls, module: Any, place: str) -> "Study":
+        """Return the study that a module names `STUDY`.
+
+        Raises:
+          InputError: it names none.
+        """
+        study = getattr(module, "STUDY", None)
+        if not isinstance(study, cls):
+            raise InputError(
+                f"{place} names no study",
+                argument="study",
+                value=place,
+                remedy="write STUDY = fedjax_admm.deploy.Study(...) into it",
+            )
+        return study
