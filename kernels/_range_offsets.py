@@ -128,6 +128,9 @@ def range_offset(
 
     Returns:
       The offset, shape (...), and the slopes, shape (..., ranges).
+
+    Reference: derived from the optimality condition `0 in sum_i w_i sign(l_i + b - d_i) + precision
+    (b - centre)`; without a prior it is the weighted median.
     """
     lengths, _, distances, weights, centre, precision, lower, upper = stepped(
         lengths, 1.0, distances, weights, centre, precision, lower, upper

@@ -4,7 +4,8 @@ import inspect
 from collections.abc import Callable, Iterable, Sequence
 from functools import partial, wraps
 from importlib import import_module
-from typing import Any, Generic, NamedTuple, ParamSpec, Protocol, TypeVar
+from types import UnionType
+from typing import Any, Generic, NamedTuple, ParamSpec, Protocol, TypeVar, get_args
 
 from fedjax_admm._checks import InputError, listed
 from fedjax_admm._shown import short_repr
@@ -153,23 +154,24 @@ def _owners(role: str, capabilities: Sequence[type]) -> list[str]:
     builders: dict[type, list[str]] = {}
     for name in room.__all__:
         made = getattr(room, name)
-        kind = made if isinstance(made, type) else _built(name, made)
-        if kind is not None and hasattr(kind, mark):
-            builders.setdefault(kind, []).append(name)
+        for kind in (made,) if isinstance(made, type) else _built(name, made):
+            if hasattr(kind, mark):
+                builders.setdefault(kind, []).append(name)
     owners = []
     for kind, names in builders.items():
         owner = _state_of(kind) if role == "state" else kind
         if owner is not None and has(owner, *capabilities):
             owners += [name for name in names if names == [kind.__name__] or name != kind.__name__]
-    return sorted(owners)
+    return sorted(set(owners))
 
 
-def _built(name: str, function: Any) -> type | None:
-    """Return the class that a function makes from a user's arguments: neither drawn nor changed."""
+def _built(name: str, function: Any) -> tuple[type, ...]:
+    """Return the classes that a function makes of its arguments: neither drawn nor changed."""
     made = inspect.get_annotations(function) if callable(function) else {}
     kind = made.pop("return", None)
     drawn = name.startswith("draw_") or kind in made.values()
-    return kind if isinstance(kind, type) and not drawn else None
+    kinds = get_args(kind) if isinstance(kind, UnionType) else (kind,)
+    return () if drawn else tuple(kind for kind in kinds if isinstance(kind, type))
 
 
 def _state_of(solver: type) -> type | None:

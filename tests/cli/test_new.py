@@ -71,7 +71,7 @@ def test_the_experiment_is_found(new, command):
     new("experiment")
     experiment = find("mine.py")
     assert experiment.name == "mine"
-    for word in ("FedADMM", "FedAvg", "stationarity", "present"):
+    for word in ("FedADMM; FedAvg", "stationarity", "present"):
         assert f"  {word}" in command("show", "mine.py").out
 
 

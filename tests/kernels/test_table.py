@@ -34,6 +34,7 @@ ELSEWHERE = {
     "prox_phase_residual_box",
     "prox_phase_residual_clipped",
     "prox_range_excess",
+    "prox_ranges",
 }
 
 

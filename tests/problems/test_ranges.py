@@ -216,3 +216,20 @@ def test_mistakes_get_a_sentence(options, sentence):
     with pytest.raises(fa.InputError) as caught:
         fa.problems.localization(anchors, np.ones((3, 2)), **options)
     assert str(caught.value) == sentence
+
+
+def test_a_path_with_a_constant_velocity_is_found_with_its_offsets():
+    """Few ranges at each time, offsets of some metres: the penalty at the server ties the times."""
+    generator = np.random.default_rng(7)
+    anchors = generator.uniform(-30, 30, (4, 2))
+    path = np.linspace([-15.0, -5.0], [15.0, 10.0], 12)
+    offset = np.array([0.0, 2.0, 1.0, 3.0])
+    distances = np.linalg.norm(path[None] - anchors[:, None], axis=-1) + offset[:, None]
+    distances[generator.random(distances.shape) < 0.3] = np.nan
+    problem = fa.problems.localization(anchors, distances, offset_scale=20.0, path=True)
+    solver = fa.solvers.fed_admm(
+        rho=0.1, local=fa.solvers.local_prox(), regularizer=fa.penalties.motion(12, 0.1)
+    )
+    model = fa.run(solver, problem, jax.random.key(0), rounds=1500).estimate
+    error = np.linalg.norm(problem.positions(model) - path, axis=1)
+    assert np.median(error) < 0.5

@@ -275,15 +275,16 @@ def _deviation(study: Any, server: Any) -> float:
     """Return the largest difference to the simulation in which the same clients take part."""
     import numpy as np
 
-    import fedjax_admm as fa
+    from fedjax_admm._run import run
+    from fedjax_admm.participation import replay
 
     heard = server.record.heard
-    result = fa.run(
+    result = run(
         study.solver,
         study.everybody(),
         study.key,
         rounds=len(heard),
-        participation=fa.participation.replay(heard),
+        participation=replay(heard),
     )
     simulated = study.solver.estimate(result.state.solver)
     return float(np.max(np.abs(np.asarray(simulated) - np.asarray(server.estimate))))

@@ -18,7 +18,7 @@ def whole_state(solver, problem, state):
     """Measure what the server and the clients hold, by name."""
     server, clients = state.server, state.clients
     held = server._asdict() if hasattr(server, "_asdict") else {"server": server}
-    controls = getattr(clients, "control", None)
+    controls = None if hasattr(clients, "model") else getattr(clients, "control", None)
     return held | ({"client": clients} if controls is None else {"controls": controls})
 
 
