@@ -195,7 +195,7 @@ class _Cells:
             slope = (v - s) / self.step
             return jnp.maximum(s - offset, 0.0), offset, jnp.where(ends, steep, slope)
         v = self.radius + self.clock + offset
-        s = _crossing(v, 2 * self.step, self.knots, self.slopes)
+        s = _crossing(v, jnp.multiply(self.step, 2), self.knots, self.slopes)
         half = (s - v) / 2
         ends = self.radius + half < 0
         at_zero = _crossing(self.clock + offset, self.step, self.knots, self.slopes)

@@ -55,7 +55,7 @@ def answers(
 class Round(NamedTuple):
     """One round of a deployment, with seconds of its parts."""
 
-    index: int
+    number: int  # from 0
     heard: tuple[int, ...]
     refused: tuple[str, ...]  # a sentence for every message that did not fit
     clients: float  # of the slowest client

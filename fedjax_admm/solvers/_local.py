@@ -240,7 +240,8 @@ class LocalOptimizer:
             with jax.numpy_dtype_promotion("standard"), jax.numpy_rank_promotion("allow"):
                 change, new = jax.vmap(self.optimizer.update)(slope, states, w)
             states = jax.tree.map(lambda leaf, old: leaf.astype(old.dtype), new, states)
-            return (w + rate * change.astype(w.dtype), states, total + slope), None
+            moved = w + rate * change.astype(w.dtype)  # pyright: ignore[reportAttributeAccessIssue]
+            return (moved, states, total + slope), None
 
         states = memory if self.keep else self._states(start)
         begun = start, states, jnp.zeros_like(start)

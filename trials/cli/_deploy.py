@@ -266,7 +266,7 @@ def _line(each: Any, rounds: int, clients: int) -> str:
     more = "..." if len(absent) > 10 else ""
     refused = "".join(f"\n  refused: {sentence}" for sentence in each.refused)
     return (
-        f"round {each.index + 1}/{rounds}: {len(each.heard)} of {clients} heard{without}{more} "
+        f"round {each.number + 1}/{rounds}: {len(each.heard)} of {clients} heard{without}{more} "
         f"({seconds:.3f} s){refused}"
     )
 

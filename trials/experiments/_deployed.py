@@ -16,7 +16,7 @@ from fedjax_admm.trials.experiments._own import file_module
 
 
 def find_study(
-    name: str, method: str | None, seed: int, settings: Mapping[str, str], rounds: int
+    name: str, method: str | None, seed: int, settings: Mapping[str, str], rounds: int | None
 ) -> Study:
     """Return what a deployment of a name runs.
 
@@ -69,7 +69,7 @@ def study(
     settings = {**(settings or experiment.defaults()), ROUNDS: rounds or experiment.rounds}
     value = jnp.asarray(settings[experiment.sweep.name], default_float())[0]
     problem_key, key = trial_keys(jax.random.fold_in(jax.random.key(seed), 0))
-    methods = experiment.methods(settings, value)
+    methods: Mapping[Any, Any] = experiment.methods(settings, value)
     if method is None and len(methods) == 1:
         (method,) = methods
     if method not in methods:
@@ -84,7 +84,7 @@ def study(
     solver = getattr(methods[method], "solver", None)
     if hasattr(methods[method], "adapt"):
         problem, solver = methods[method].adapt(problem)
-    if not hasattr(solver, "first_model"):
+    if solver is None or not hasattr(solver, "first_model"):
         raise InputError(
             f"{method} of {experiment.name} cannot be deployed, because its solver has not one "
             "server",

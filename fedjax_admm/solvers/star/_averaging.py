@@ -164,7 +164,7 @@ class FederatedAveraging(roles.StarSolver):
         moved, memory = self.update(problem, model, memory, key)
         return memory, roles.Said((moved,), beside=self.update.beside(memory))
 
-    def server(self, server, received: roles.Received, info) -> jax.Array:
+    def server(self, server, received: roles.Received, info) -> Any:
         """Return the mean of the models, after the prox of g."""
         return self.regularizer.prox(received.means[0], self.update.length(received))
 
