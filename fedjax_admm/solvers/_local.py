@@ -12,7 +12,6 @@ from typing import Any, ClassVar, Protocol, TypeAlias, cast
 
 import jax
 import jax.numpy as jnp
-import optax
 from jax.typing import ArrayLike
 
 from fedjax_admm._checks import (
@@ -183,7 +182,7 @@ class FallingGradient:
         return w, total / self.steps, memory
 
 
-def check_optimizer(name: str, value: Any) -> optax.GradientTransformation:
+def check_optimizer(name: str, value: Any) -> Any:
     """Return an optax optimiser, or say that it is none."""
     if not (hasattr(value, "init") and hasattr(value, "update")) or isinstance(value, type):
         raise InputError(
@@ -208,7 +207,7 @@ class LocalOptimizer:
 
     rate: Schedule = scheduled()  # of the number of the round, from 1
     steps: int = counted()
-    optimizer: optax.GradientTransformation = declared(check_optimizer, static=True)
+    optimizer: Any = declared(check_optimizer, static=True)
     keep: bool = flagged()
     # shape=(), int32: the number of the round, from 0; a run fills it in
     round: jax.Array | None = field(default=None, metadata={"round": True}, kw_only=True)
@@ -289,7 +288,7 @@ def local_gradient(
 
 
 def local_optimizer(
-    optimizer: optax.GradientTransformation,
+    optimizer: Any,  # an `optax.GradientTransformation`
     *,
     steps: int = 5,
     rate: ScheduleLike = 1.0,

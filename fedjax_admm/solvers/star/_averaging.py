@@ -38,7 +38,6 @@ from typing import Any, ClassVar, NamedTuple
 
 import jax
 import jax.numpy as jnp
-import optax
 from jax.typing import ArrayLike
 
 from fedjax_admm._checks import InputError, build, declared, positive, ranged, scalar
@@ -169,9 +168,8 @@ class FederatedAveraging(roles.StarSolver):
         return self.regularizer.prox(received.means[0], self.update.length(received))
 
 
-ServerOptimizer = (
-    ServerMomentum | ServerAdagrad | ServerAdam | ServerYogi | optax.GradientTransformation
-)
+ServerOptimizer = ServerMomentum | ServerAdagrad | ServerAdam | ServerYogi | Any
+"""One of ours, or an `optax.GradientTransformation`."""
 
 
 @roles.short_repr

@@ -98,7 +98,7 @@ def test_a_page_needs_nothing_from_elsewhere_and_escapes_what_users_wrote(page):
     assert policies[0].startswith("default-src 'none'; ")
     for method in EVIL_METHODS:
         assert page.texts("td").count(method) >= 2
-    assert f"findings {EVIL} & <i>more</i>" in page.texts("p")
+    assert f"findings {EVIL} & <i>more</i>" in page.texts("li")
     assert f"fedjax-admm run {EVIL}" in page.texts("code")
 
 
