@@ -10,6 +10,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from fedjax_admm._host import _archives
 from fedjax_admm.trials import files
 from fedjax_admm.trials.engine import ChunkStore
 from fedjax_admm.trials.experiments import _finding
@@ -105,7 +106,7 @@ def test_a_full_disk_stops_a_run_anywhere_and_more_room_lets_it_go_on(
 
     def refused(call, name, folder=out):
         disk = Full(name)
-        monkeypatch.setattr(files, "open", disk, raising=False)
+        monkeypatch.setattr(_archives, "open", disk, raising=False)
         before = content(out)
         sentence = call().mistake()
         assert disk.refused == 1
@@ -126,7 +127,7 @@ def test_a_full_disk_stops_a_run_anywhere_and_more_room_lets_it_go_on(
         refused(call, name, out / "chunks")
     for name in ("trials.npz", "summary.csv", "figure.png"):
         refused(resume, name)
-    monkeypatch.setattr(files, "open", builtins.open)
+    monkeypatch.setattr(_archives, "open", builtins.open)
     outcome = resume()
     assert outcome.code == 0, outcome.err
     assert same_results(out, whole)

@@ -186,7 +186,7 @@ def test_both_ends_hold_the_same(name):
         "fed_dr": lambda s: 2 * s.clients.x - s.clients.y,
         "fed_dyn": lambda s: s.clients.slope,
         "fed_plt": lambda s: s.clients.z,
-        "scaffold": lambda s: s.clients,
+        "scaffold": lambda s: s.clients.control,
     }[name](found)
     np.testing.assert_allclose(held, found.exchange.up[-1].known, rtol=0, atol=1e-12)
 
