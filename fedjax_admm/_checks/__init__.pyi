@@ -4,6 +4,7 @@ from fedjax_admm._checks._declared import (
     declared as declared,
     flagged as flagged,
     having as having,
+    optax_optimizer as optax_optimizer,
     option as option,
     optional as optional,
     positive as positive,

@@ -113,6 +113,12 @@ def having(
     return check
 
 
+optax_optimizer = having(
+    "init", "update", kind="an optax optimiser", remedy="build it first, as optax.adam(1e-2)"
+)
+"""The check of an optax optimiser."""
+
+
 def flagged() -> Any:
     """Declare a static flag."""
     return declared(flag, static=True)

@@ -48,12 +48,12 @@ def write_tree(path: str | os.PathLike[str], tree: Any, about: Mapping[str, Any]
     entries = jax.tree.leaves_with_path(tree)
     arrays = {f"{i}": _stored(leaf) for i, (_, leaf) in enumerate(entries)}
     keys = {name: leaf for name, (_, leaf) in zip(arrays, entries, strict=True) if _is_key(leaf)}
-    told = {
+    content = {
         **about,
         "leaves": [[jax.tree_util.keystr(place), kind_of(leaf)] for place, leaf in entries],
         "keys": {name: str(jax.random.key_impl(key)) for name, key in keys.items()},
     }
-    write_arrays(Path(path), arrays, {**told, "digest": digest_of_arrays(arrays, **told)})
+    write_arrays(Path(path), arrays, {**content, "digest": digest_of_arrays(arrays, **content)})
 
 
 def read_tree(path: str | os.PathLike[str]) -> Leaves:

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from fedjax_admm._checks import InputError, count, scalar
+from fedjax_admm._host import write_atomically
 from fedjax_admm._shown import short_repr
 from fedjax_admm.deploy._messages import MessageError
 from fedjax_admm.deploy._server import Server
@@ -118,14 +119,16 @@ class Rounds:
             everybody = range(server.num_clients)
             self._joined(ask, "hello", dict.fromkeys(everybody, b""))
             self._joined(ask, "begin", server.start())
-        lines = []
+        seconds = folder / "rounds.json"
+        lines = json.loads(seconds.read_text("utf-8")) if self.resume and seconds.exists() else []
         first = server.round
         while server.round < self.rounds:
             each = self._round(ask, self.patience if server.round == first else self.deadline)
             server.save(folder / "server.npz")
             server.record.save(folder / "record.json")
             lines.append(each._asdict())
-            (folder / "rounds.json").write_text(json.dumps(lines) + "\n", "utf-8")
+            text = (json.dumps(lines) + "\n").encode()
+            write_atomically(seconds, lambda file, text=text: file.write(text))
             self.report(each)
         last = {i: server.broadcast(i) for i in range(server.num_clients)}
         for _ in ask("finish", last, self.deadline):

@@ -26,6 +26,7 @@ from fedjax_admm._checks import (
     flagged,
     function_of,
     one_line,
+    optax_optimizer,
     shapes_of,
 )
 from fedjax_admm._cutting_planes import minimize_by_planes
@@ -101,17 +102,6 @@ def _accuracy(name: str, value: ScheduleLike | None) -> Schedule | None:
     return None if value is None else as_schedule(name, value, above=0)
 
 
-def _optimizer(name: str, value: Any) -> optax.GradientTransformation:
-    if not isinstance(value, optax.GradientTransformation):
-        raise InputError(
-            f"must be an optax optimiser, but it is {one_line(value)}",
-            argument=name,
-            value=value,
-            remedy="build it first, as optax.adam(1e-2)",
-        )
-    return value
-
-
 @pytree_dataclass
 class InnerSteps:
     """Steps of an optax optimiser, at most so many; it keeps its state between the calls.
@@ -120,7 +110,7 @@ class InnerSteps:
     """
 
     accuracy: Schedule | None = declared(_accuracy)  # of the number of the call, from 1
-    optimizer: optax.GradientTransformation = declared(_optimizer, static=True)
+    optimizer: optax.GradientTransformation = declared(optax_optimizer, static=True)
     steps: int = counted()
     warm: bool = flagged()
 

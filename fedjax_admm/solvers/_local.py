@@ -22,7 +22,7 @@ from fedjax_admm._checks import (
     declared,
     flagged,
     having,
-    one_line,
+    optax_optimizer,
     positive,
 )
 from fedjax_admm._pytrees import pytree_dataclass
@@ -182,18 +182,6 @@ class FallingGradient:
         return w, total / self.steps, memory
 
 
-def check_optimizer(name: str, value: Any) -> Any:
-    """Return an optax optimiser, or say that it is none."""
-    if not (hasattr(value, "init") and hasattr(value, "update")) or isinstance(value, type):
-        raise InputError(
-            f"must be an optax optimiser, but it is {one_line(value)}",
-            argument=name,
-            value=value,
-            remedy="build it first, as optax.adam(1e-2)",
-        )
-    return value
-
-
 @pytree_dataclass
 class LocalOptimizer:
     r"""Steps of an optax optimiser, each client by itself; build it with `local_optimizer`.
@@ -207,7 +195,7 @@ class LocalOptimizer:
 
     rate: Schedule = scheduled()  # of the number of the round, from 1
     steps: int = counted()
-    optimizer: Any = declared(check_optimizer, static=True)
+    optimizer: Any = declared(optax_optimizer, static=True)
     keep: bool = flagged()
     # shape=(), int32: the number of the round, from 0; a run fills it in
     round: jax.Array | None = field(default=None, metadata={"round": True}, kw_only=True)

@@ -151,6 +151,8 @@ def test_an_interrupted_server_goes_on(start, tmp_path):
     assert all(each.wait(30) == 0 for each in clients)
     heard = deploy.Record.load(tmp_path / "deployed" / "record.json").heard
     assert heard.shape == (400, CLIENTS)
+    rounds = json.loads((tmp_path / "deployed" / "rounds.json").read_text())
+    assert [each["number"] for each in rounds] == list(range(400))
     log = (tmp_path / "server.log").read_text()
     difference = re.search(r"simulation of these rounds: ([\d.e-]+)\.\n", log)
     assert difference

@@ -64,7 +64,7 @@ def test_both_proxes_are_those_of_the_loop(case, path):
     convex = problem.prox_convex_part(points, step)
     for mine, pull in ((exact, 0 * problem.steepness), (convex, problem.steepness)):
         for i, prior in enumerate(priors_of(problem)):
-            parts = (problem.anchors, problem.distances, problem.weights, step, pull)
+            parts = (problem.anchors, problem.ranges, problem.weights, step, pull)
             rows = np.asarray(points[i]).reshape(-1, 2)
             theirs, _ = reference.prox(rows, *(np.asarray(part[i]) for part in parts), prior)
             np.testing.assert_allclose(mine[i], theirs.ravel(), atol=1e-9)
@@ -80,7 +80,7 @@ def test_no_point_and_no_offset_costs_less_than_the_prox(case, path):
 
     def cost(model, offset):
         rows = model.reshape(5, -1, 1, 2) - problem.anchors[:, None, None]
-        residual = jnp.linalg.norm(rows, axis=-1) + offset[:, None, None] - problem.distances
+        residual = jnp.linalg.norm(rows, axis=-1) + offset[:, None, None] - problem.ranges
         total = jnp.sum(problem.weights * jnp.abs(residual), (1, 2))
         if problem.offsets is not None:
             total += problem.offsets.precision * (offset - problem.offsets.centre) ** 2 / 2
@@ -116,7 +116,7 @@ def test_gradients_are_derivatives_of_the_losses(case, path):
 @pytest.mark.parametrize("path", [pytest.param(False, marks=pytest.mark.thorough), True])
 def test_trajectory_of_fsmdm_is_that_of_the_loop(path):
     problem, _, _ = drawn(path, offset_scale=2.0)
-    names = ("anchors", "distances", "weights", "steepness", "start")
+    names = ("anchors", "ranges", "weights", "steepness", "start")
     arrays = {name: np.asarray(getattr(problem, name)) for name in names}
     truth = reference.fsmdm(
         arrays | {"priors": priors_of(problem)},
@@ -185,11 +185,11 @@ def test_known_scales_are_divided_out():
     scale = np.linspace(0.9, 1.2, 5)
     scaled = fa.problems.localization(
         problem.anchors,
-        np.where(problem.measured, problem.distances, np.nan)[:, 0] * scale[:, None],
+        np.where(problem.measured, problem.ranges, np.nan)[:, 0] * scale[:, None],
         scale=scale,
     )
     np.testing.assert_allclose(
-        scaled.distances, np.where(problem.measured, problem.distances, 0), rtol=1e-12
+        scaled.ranges, np.where(problem.measured, problem.ranges, 0), rtol=1e-12
     )
 
 
@@ -209,6 +209,11 @@ def test_known_scales_are_divided_out():
             "sigma must be a number, one per client (3,) or one per range (3, 2), but its shape is "
             "(4,).",
         ),
+        (
+            {"offset_centre": 1.0},
+            "offset_centre is the mean of a prior, and there is none without offset_scale; give "
+            "both.",
+        ),
     ],
 )
 def test_mistakes_get_a_sentence(options, sentence):
@@ -216,6 +221,12 @@ def test_mistakes_get_a_sentence(options, sentence):
     with pytest.raises(fa.InputError) as caught:
         fa.problems.localization(anchors, np.ones((3, 2)), **options)
     assert str(caught.value) == sentence
+
+
+def test_the_central_reference_says_that_it_takes_plain_ranges():
+    problem, _, _ = drawn(False, offset_scale=2.0)
+    with pytest.raises(fa.InputError, match=r"distances .Ranges., which RangeLocalization lacks"):
+        fa.direct.locate_centrally(problem)
 
 
 def test_a_path_with_a_constant_velocity_is_found_with_its_offsets():

@@ -66,7 +66,7 @@ def fsmdm(problem, *, rounds, c, d, alpha, beta, omega, server):
     """Run FSMDM with one local update on anchors with ranges and offsets; models after every round.
 
     Args:
-      problem: a dict of NumPy arrays: anchors, distances, weights, steepness, start, and priors, a
+      problem: a dict of NumPy arrays: anchors, ranges, weights, steepness, start, and priors, a
         list of one dict per client.
       rounds: how many.
       c: of sigma_psi.
@@ -91,7 +91,7 @@ def fsmdm(problem, *, rounds, c, d, alpha, beta, omega, server):
             x[i] = prox(
                 v.reshape(-1, dim),
                 anchors[i],
-                problem["distances"][i],
+                problem["ranges"][i],
                 problem["weights"][i],
                 step,
                 steep,

@@ -159,6 +159,14 @@ def localization(
             value=anchors,
         )
     options = (sigma, weight, scale, offset_scale, offset_bounds)
+    if offset_centre is not None and offset_scale is None:
+        raise InputError(
+            "is the mean of a prior, and there is none without {offset_scale}",
+            argument="offset_centre",
+            value=offset_centre,
+            remedy="give both",
+            others=["offset_scale"],
+        )
     missing = is_concrete(distances) and np.any(np.isnan(np.asarray(distances, np.float64)))
     plain = not (clock or path or missing or np.ndim(distances) > 1)
     if plain and all(option is None for option in options):

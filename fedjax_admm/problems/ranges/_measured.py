@@ -62,7 +62,7 @@ class RangeLocalization:
     """
 
     anchors: jax.Array  # shape=(clients, dim), metres
-    distances: jax.Array  # shape=(clients, times, ranges): d / scale, metres; 0 where missing
+    ranges: jax.Array  # shape=(clients, times, ranges): d / scale, metres; 0 where missing
     weights: jax.Array  # shape=(clients, times, ranges): w; 0 where missing
     steepness: jax.Array  # shape=(clients, times): s, loss per metre
     unit: jax.Array  # shape=(): the number by which weights and precisions are divided
@@ -72,7 +72,7 @@ class RangeLocalization:
     # of the model of one time: dim, and one more with a clock
     columns: int = field(default=0, metadata={"static": True})
 
-    spread: ClassVar[tuple[str, ...]] = ("anchors", "distances", "weights", "steepness", "offsets")
+    spread: ClassVar[tuple[str, ...]] = ("anchors", "ranges", "weights", "steepness", "offsets")
 
     @property
     def num_clients(self) -> int:
@@ -87,7 +87,7 @@ class RangeLocalization:
     @property
     def times(self) -> int:
         """Return the number of times."""
-        return self.distances.shape[1]
+        return self.ranges.shape[1]
 
     @property
     def measured(self) -> jax.Array:
@@ -118,9 +118,7 @@ class RangeLocalization:
         """
         lengths, _ = self._lengths(jnp.broadcast_to(model, (self.num_clients, *model.shape)))
         offset, _ = self._profile(lengths)
-        return jnp.where(
-            self.measured, lengths[..., None] + offset[:, None, None] - self.distances, 0
-        )
+        return jnp.where(self.measured, lengths[..., None] + offset[:, None, None] - self.ranges, 0)
 
     def values(self, points: jax.Array) -> jax.Array:
         """Return each f_l at its own point: (clients, model) to (clients,)."""
@@ -136,7 +134,7 @@ class RangeLocalization:
           Values, shape (clients,), and slopes, shape (clients, times, ranges).
         """
         offset, slopes = self._profile(lengths)
-        residual = lengths[..., None] + offset[:, None, None] - self.distances
+        residual = lengths[..., None] + offset[:, None, None] - self.ranges
         total = jnp.sum(self.weights * jnp.abs(residual), (1, 2))
         if self.offsets is not None:
             total += self.offsets.precision * (offset - self.offsets.centre) ** 2 / 2
@@ -202,24 +200,6 @@ class RangeLocalization:
         parts = {name: getattr(self, name) for name in self.spread}
         return replace(self, **jax.tree.map(lambda part: part[clients], parts))
 
-    def window(self, begin: jax.Array, length: int) -> "RangeLocalization":
-        """Return the problem of some successive times, of which the first may be traced.
-
-        Times before 0 have no ranges.
-        """
-        index = begin + jnp.arange(length)
-        inside = (index >= 0) & (index < self.times)
-        index = jnp.clip(index, 0, self.times - 1)
-        first = self._by_time(self.start)[0]
-        return replace(
-            self,
-            distances=self.distances[:, index],
-            weights=jnp.where(inside[None, :, None], self.weights[:, index], 0),
-            steepness=jnp.where(inside, self.steepness[:, index], 0),
-            start=jnp.tile(first, length),
-            target=None if self.target is None else self.target[index],
-        )
-
     def _by_time(self, model: jax.Array) -> jax.Array:
         return model.reshape(*model.shape[:-1], -1, self.columns)
 
@@ -237,12 +217,12 @@ class RangeLocalization:
     def _profile(self, lengths: jax.Array) -> tuple[jax.Array, jax.Array]:
         """Return the best offsets (clients,) and slopes in lengths (clients, times, ranges)."""
         if self.offsets is None:
-            residual = lengths[..., None] - self.distances
+            residual = lengths[..., None] - self.ranges
             return jnp.zeros_like(lengths[:, 0]), self.weights * jnp.sign(residual)
-        shape = self.distances.shape
+        shape = self.ranges.shape
         best, slopes = kernels.range_offset(
             jnp.broadcast_to(lengths[..., None], shape).reshape(shape[0], -1),
-            self.distances.reshape(shape[0], -1),
+            self.ranges.reshape(shape[0], -1),
             self.weights.reshape(shape[0], -1),
             centre=self.offsets.centre,
             precision=self.offsets.precision,
@@ -264,7 +244,7 @@ class RangeLocalization:
         )
         rows = self._by_time(points)
         moved, _ = kernels.prox_ranges(
-            rows, self.anchors, self.distances, step, self.weights, pull=pull, **prior
+            rows, self.anchors, self.ranges, step, self.weights, pull=pull, **prior
         )
         return moved.reshape(points.shape)
 

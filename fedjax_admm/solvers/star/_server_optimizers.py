@@ -24,9 +24,8 @@ import jax
 import jax.numpy as jnp
 from jax.typing import ArrayLike
 
-from fedjax_admm._checks import build, declared, positive, ranged
+from fedjax_admm._checks import build, declared, optax_optimizer, positive, ranged
 from fedjax_admm.solvers import _roles as roles
-from fedjax_admm.solvers._local import check_optimizer
 
 
 @roles.short_repr
@@ -113,7 +112,7 @@ class ServerYogi(_Adaptive):
 class OptaxServer:
     """An optax optimiser at the server."""
 
-    optimizer: Any = declared(check_optimizer, static=True)
+    optimizer: Any = declared(optax_optimizer, static=True)
 
     def init(self, model: jax.Array) -> Any:
         """Return the optimiser's first state."""
@@ -131,7 +130,7 @@ def as_server_optimizer(name: str, value: Any) -> Any:
     """Return an optimiser of the server; an optax one is a part of the structure."""
     if isinstance(value, ServerMomentum | _Adaptive):
         return value
-    return OptaxServer(optimizer=check_optimizer(name, value))
+    return OptaxServer(optimizer=optax_optimizer(name, value))
 
 
 def server_momentum(rate: ArrayLike = 1.0, *, decay: ArrayLike = 0.9) -> ServerMomentum:
