@@ -423,7 +423,7 @@ class Server:
         beside = rest.pop(0) if shapes.beside else None
         values, weights = tuple(arrays[count:]), rest[0] if shapes.weights else None
         if known is not None:
-            here = jnp.isin(jnp.arange(self.num_clients), jnp.array(list(came), jnp.int32))
+            here = jnp.asarray(np.isin(np.arange(self.num_clients), list(came)))
             values = where_active(here, values, known.values)
             if shapes.weights:
                 fixed = self.solver.fixed_weights

@@ -71,6 +71,50 @@ def test_deployed_as_simulated(name, exchange, problem, present):
     check_same(simulated(solver, problem, present), *deployed)
 
 
+@pytest.mark.thorough
+@pytest.mark.parametrize("exchange", ["plain", "feedback"])
+@pytest.mark.parametrize("name", ["fed_admm", "fsmdm", "scaffold", "fed_dr"])
+def test_200_rounds_are_those_of_the_simulation(name, exchange, dtype, problem):
+    solver = SOLVERS[name](exchange=EXCHANGES[exchange])
+    problem = jax.tree.map(
+        lambda x: x.astype(dtype) if jnp.issubdtype(x.dtype, jnp.floating) else x, problem
+    )
+    server, _ = deploy.in_process(solver, problem, KEY, rounds=200)
+    result = fa.run(solver, problem, KEY, rounds=200)
+    assert server.estimate.dtype == dtype
+    difference = jnp.max(jnp.abs(server.estimate - result.estimate))
+    scale = jnp.maximum(jnp.max(jnp.abs(result.estimate)), 1)
+    print(f"{name}, {exchange}, {dtype}: {difference:.1e}")
+    assert difference <= {"float32": 1e-6, "float64": 1e-12}[dtype.name] * scale
+
+
+def test_sensors_alone_are_the_clients_of_one_problem(x64):
+    """Every machine builds its problem of its own range, and the positions are the simulation's."""
+    rng = np.random.default_rng(0)
+    anchors, target, start = rng.normal(size=(4, 2)) * 9, np.array([1.0, 2.0]), np.zeros(2)
+    distances = np.linalg.norm(anchors - target, axis=1) + rng.normal(size=4)
+    solver, options = solvers.fsmdm("tuned"), {"start": start, "offset_scale": 1.0}
+    clients = [
+        deploy.Client(
+            solver, fa.problems.localization(anchors[[i]], distances[[i]], **options), i, 4, KEY
+        )
+        for i in range(4)
+    ]
+    server = deploy.Server(solver, jnp.asarray(start), 4, KEY)
+    for client in clients:
+        server.receive(client.hello())
+    for i, data in server.start().items():
+        server.receive(clients[i].begin(data))
+    for _ in range(20):
+        for client in clients:
+            server.receive(client.work(server.broadcast(client.number)))
+        server.close_round()
+    together = fa.problems.localization(anchors, distances, **options)
+    result = fa.run(solver, together, KEY, rounds=20)
+    assert not np.allclose(server.estimate, start, atol=0.1)
+    np.testing.assert_allclose(server.estimate, result.estimate, atol=1e-12)
+
+
 @pytest.mark.parametrize(
     "channel",
     [

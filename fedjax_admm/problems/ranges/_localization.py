@@ -118,7 +118,8 @@ def localization(
 
     Args:
       anchors: sensor positions, shape (clients, dim), metres. They must span space; sensors in one
-        plane need a `start` on the target's side of it.
+        plane need a `start` on the target's side of it. One sensor with a `start` is a client of a
+        deployment: its losses are not divided, because only all clients have a mean slope.
       distances: measured ranges, shape (clients,), metres, positive; (clients, ranges) of sensors
         with several ranges; (clients, times) or (clients, times, ranges) with `path`. NaN is a
         range that is missing.
@@ -209,7 +210,8 @@ def _check_spread(anchors: jax.Array, start: jax.Array, own_start: bool) -> None
     # Ignore offsets below the rounding of the places.
     rounding = 4 * float(jnp.finfo(anchors.dtype).eps) * max(float(np.max(np.abs(places))), 1e-300)
     rank = int(np.linalg.matrix_rank(offsets, tol=rounding * np.sqrt(places.size)))
-    if rank == dim:
+    alone = len(places) == 1 and own_start  # in a deployment: the others have the other ranges
+    if rank == dim or alone:
         return
     if rank == dim - 1:
         toward = np.asarray(start, np.float64) - places[0]

@@ -340,7 +340,8 @@ def measured_ranges(
     if times == 1 and not clock:
         at_anchors = problem.values_and_slopes(jnp.zeros((clients, 1), dtype))[1]
         problem = replace(problem, steepness=jnp.maximum(-jnp.sum(at_anchors, -1), 0))
-    return problem.divided(_mean_of_positive(problem.steepness))
+    alone = clients == 1 and start is not None
+    return problem if alone else problem.divided(_mean_of_positive(problem.steepness))
 
 
 def _mean_of_positive(numbers: jax.Array) -> jax.Array:
