@@ -12,7 +12,15 @@ import pytest
 ROOT = Path(__file__).parents[2]
 # One program from top to bottom; elsewhere every block is a program of its own.
 WHOLE = tuple(
-    f"docs/howto/{page}" for page in ("own-problem", "own-solver", "messages", "checkpoints")
+    f"docs/howto/{page}"
+    for page in (
+        "own-problem",
+        "own-solver",
+        "messages",
+        "checkpoints",
+        "frameworks",
+        "prox-elsewhere",
+    )
 )
 BLOCK = re.compile(r"^```python\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 PAGES = {
