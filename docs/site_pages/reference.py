@@ -1,4 +1,4 @@
-"""The reference: a page for each room, and one for each kernel, with its picture."""
+"""The reference: a page for each room, and one for each kernel and for each solver's name."""
 
 from collections.abc import Iterable, Iterator
 from itertools import groupby
@@ -7,9 +7,11 @@ from pathlib import Path
 from site_pages.docstrings import plain, purpose
 from site_pages.fields import constant_comment
 from site_pages.names import Name, public_names, rooms
+from site_pages.solvers import Row, head, rows as solver_rows, table
 
 PICTURES = Path(__file__).parents[1] / "kernels"
-KERNELS = "fedjax_admm.kernels"
+KERNELS, SOLVERS = "fedjax_admm.kernels", "fedjax_admm.solvers"
+APART = {KERNELS: "kernels", SOLVERS: "solvers"}  # rooms whose names have pages of their own
 _SHORT = 80  # letters of a value that is shown
 
 
@@ -17,8 +19,10 @@ def reference_pages() -> Iterator[tuple[str, str]]:
     """Yield (path, reStructuredText) of the pages of the reference."""
     for room, names in groupby(public_names(), key=lambda name: name.room):
         names = list(names)
-        if room == KERNELS:
-            yield from ((f"reference/kernels/{name.name}.rst", _kernel(name)) for name in names)
+        solvers = {row.name: row for row in solver_rows(names)} if room == SOLVERS else {}
+        for name in names if room in APART else ():
+            page = _apart(name, solvers.get(name))
+            yield f"reference/{APART[room]}/{name.name}.rst", page
         yield f"reference/{room}.rst", "\n".join(_room(room, names))
     yield "reference/index.rst", _index()
 
@@ -46,6 +50,8 @@ def _room(room: str, names: list[Name]) -> Iterator[str]:
     """Yield the lines of a room's page: a table of its names, then each name."""
     yield from _title(room, "=")
     yield f".. automodule:: {room}\n   :no-members:\n"
+    if room == SOLVERS:
+        yield from table(names)
     also = [name for name in public_names() if name.room != room and name.name in rooms()[room]]
     if also:
         links = ", ".join(f":py:obj:`~{name.full}`" for name in also)
@@ -57,7 +63,7 @@ def _room(room: str, names: list[Name]) -> Iterator[str]:
             yield from _title(folder.replace("_", " ").capitalize(), "-")
             yield f".. automodule:: {room}.{folder}\n   :no-members:\n   :no-index:\n"
         yield from _glance(inside)
-        if room != KERNELS:
+        if room not in APART:
             yield from (_entry(name) for name in inside)
 
 
@@ -70,8 +76,8 @@ def _glance(names: Iterable[Name]) -> Iterator[str]:
     yield ""
 
 
-def _kernel(name: Name) -> str:
-    """Return the page of a kernel, with its picture if it is a map."""
+def _apart(name: Name, solver: Row | None) -> str:
+    """Return the page of a name: with the picture of a kernel, or the mathematics of a solver."""
     lines = [":orphan:", "", *_title(name.name, "=")]  # the table of the room leads to it
     if (PICTURES / f"{name.name}.svg").exists():
         lines += [
@@ -81,6 +87,9 @@ def _kernel(name: Name) -> str:
             "   :class: kernel",
             "",
         ]
+    if solver:
+        lines += [*head(name, solver), _entry(name), *_title("The algorithm", "-")]
+        return "\n".join([*lines, f".. automodule:: {name.home}\n   :no-members:\n   :no-index:\n"])
     return "\n".join([*lines, _entry(name)])
 
 
