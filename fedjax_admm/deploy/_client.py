@@ -14,6 +14,7 @@ from fedjax_admm._shown import short_repr
 from fedjax_admm.capabilities import check_capabilities
 from fedjax_admm.deploy._files import load, save
 from fedjax_admm.deploy._links import (
+    STAR,
     Fields,
     Shapes,
     check_deployable,
@@ -72,7 +73,7 @@ class Client:
     ) -> None:
         self.num_clients = count("num_clients", num_clients)
         self.number = count("number", number, at_least=0, at_most=num_clients - 1)
-        check_deployable(solver)
+        check_deployable(solver, *STAR)
         if problem.num_clients != 1:
             raise InputError(
                 f"must be the problem of one client, but it has {problem.num_clients}",

@@ -15,6 +15,7 @@ from fedjax_admm._pytrees import pytree_dataclass
 from fedjax_admm._run import in_dtype_of, init_key, round_keys
 from fedjax_admm.deploy._files import load, save
 from fedjax_admm.deploy._links import (
+    STAR,
     Fields,
     Shapes,
     check_deployable,
@@ -123,7 +124,7 @@ class Server:
         self, solver: StarSolver, model: jax.Array, num_clients: int, key: jax.Array
     ) -> None:
         self.num_clients = count("num_clients", num_clients)
-        check_deployable(solver)
+        check_deployable(solver, *STAR)
         model = finite_array("model", model, (None,))
         self.solver, self.model, self.key = in_dtype_of(solver, [model]), model, key
         self._digest = digest_of(self.solver, num_clients, key)
@@ -153,7 +154,7 @@ class Server:
         dtype = self.model.dtype
         fields = [number(self.model.shape, dtype), number((), dtype)]
         body = to_body(fields, [self.model, self._curvature])
-        return {i: self._write(Kind.START, i, body) for i in range(self.num_clients)}
+        return {i: self._write(Kind.START, i, body) for i in self.numbers}
 
     def _complete(self) -> None:
         if self._state is not None:
@@ -166,6 +167,11 @@ class Server:
             )
 
     # Rounds.
+
+    @property
+    def numbers(self) -> range:
+        """Return the numbers of the clients."""
+        return range(self.num_clients)
 
     @property
     def round(self) -> int:
@@ -270,7 +276,7 @@ class Server:
           InputError: no round has been opened yet.
         """
         self._complete()
-        answers = [self._answers.get(i, b"") for i in range(self.num_clients)]
+        answers = [self._answers.get(i, b"") for i in self.numbers]
         arrays = (
             self._state,
             self._held,
@@ -292,7 +298,7 @@ class Server:
         self._shapes = self._shapes._replace(
             said=[tuple(x) for x in shapes[0]], upload=[tuple(x) for x in shapes[1]]
         )
-        first = {i: self._zeros() for i in range(self.num_clients)}
+        first = {i: self._zeros() for i in self.numbers}
         said, upload = self._stacked(first, None)
         state, held = _open(
             self.solver, jnp.ones((), self.model.dtype), self.model, said, upload, self.key
@@ -412,7 +418,7 @@ class Server:
         """Return what clients send, stacked; zeros said, and their last upload, for the others."""
         assert self._shapes is not None
         none, shapes = self._zeros(), self._shapes
-        rows = [came.get(i, none) for i in range(self.num_clients)]
+        rows = [came.get(i, none) for i in self.numbers]
         arrays = [jnp.stack([row.codes[k] for row in rows]) for k in range(len(none.codes))]
         rest = [
             jnp.stack([jnp.asarray((*row.exact, 0.0)[k]) for row in rows])
