@@ -74,13 +74,7 @@ class Client:
         self.num_clients = count("num_clients", num_clients)
         self.number = count("number", number, at_least=0, at_most=num_clients - 1)
         check_deployable(solver, *STAR)
-        if problem.num_clients != 1:
-            raise InputError(
-                f"must be the problem of one client, but it has {problem.num_clients}",
-                argument="problem",
-                value=problem,
-                remedy="take one of several with problem.take(jnp.array([number]))",
-            )
+        check_own(problem)
         check_capabilities(solver, problem)
         solver.check(problem, 0)
         self.solver, self.problem, self.key = in_dtype_of(solver, problem), problem, key
@@ -247,6 +241,21 @@ class Client:
             for leaf in leaves
         ]
         return jax.tree.unflatten(structure, read_parts), tuple(down)
+
+
+def check_own(problem: Any) -> None:
+    """Check that a problem is of one client.
+
+    Raises:
+      InputError: it has several.
+    """
+    if problem.num_clients != 1:
+        raise InputError(
+            f"must be the problem of one client, but it has {problem.num_clients}",
+            argument="problem",
+            value=problem,
+            remedy="take one of several with problem.take(jnp.array([number]))",
+        )
 
 
 @partial(jax.jit, static_argnames="number")

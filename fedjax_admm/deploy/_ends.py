@@ -5,9 +5,12 @@ from typing import Any, NamedTuple
 
 from fedjax_admm._checks import InputError
 from fedjax_admm._run import init_key
+from fedjax_admm.capabilities import check_capabilities, first_model
 from fedjax_admm.deploy._client import Client
 from fedjax_admm.deploy._links import STAR
 from fedjax_admm.deploy._server import Server
+from fedjax_admm.deploy._tree import TREE, Middle, TreeClient, TreeServer
+from fedjax_admm.trees import check_clients
 
 
 class Ends(NamedTuple):
@@ -46,6 +49,24 @@ def _star_client(study: Any, number: int, below: Any) -> Client:
     return Client(study.solver, problem, number, study.num_clients, study.key)
 
 
+def _tree_about(solver: Any, problem: Any, key: Any) -> dict[str, Any]:
+    check_capabilities(solver, problem)
+    return {"model": first_model(problem), "topology": problem.tree}
+
+
+def _tree_server(study: Any) -> TreeServer:
+    check_clients(study.topology, study.num_clients)
+    return TreeServer(study.solver, study.model, study.topology, study.key)
+
+
+def _tree_client(study: Any, number: int, below: Any) -> TreeClient | Middle:
+    check_clients(study.topology, study.num_clients)
+    if number >= study.num_clients:
+        return Middle(study.solver, study.model, number, study.topology, study.key, below)
+    problem = study.problem(number)
+    return TreeClient(study.solver, problem, number, study.topology, study.key)
+
+
 _KINDS = (
     Ends(
         *STAR,
@@ -53,5 +74,12 @@ _KINDS = (
         sites=lambda study: study.num_clients,
         server=lambda study: Server(study.solver, study.model, study.num_clients, study.key),
         client=_star_client,
+    ),
+    Ends(
+        *TREE,
+        about=_tree_about,
+        sites=lambda study: study.topology.num_links,
+        server=_tree_server,
+        client=_tree_client,
     ),
 )

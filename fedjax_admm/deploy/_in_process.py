@@ -12,6 +12,7 @@ from fedjax_admm._shown import short_repr
 from fedjax_admm.deploy._asking import Answer, Ask, ask_all, ask_round
 from fedjax_admm.deploy._messages import MessageError, index_of
 from fedjax_admm.deploy._study import Study
+from fedjax_admm.deploy._tree import Children
 
 
 @short_repr
@@ -55,7 +56,8 @@ def in_process(
         return Answer(number, method(data) if data else method())
 
     ask = calls(answer, present)
-    clients += [study.client(i, ask) for i in range(study.num_sites)]
+    below = Children(ask, math.inf, math.inf, quorum=0)
+    clients += [study.client(i, below) for i in range(study.num_sites)]
     ask_all(server, ask, "hello", dict.fromkeys(server.numbers, b""), math.inf)
     ask_all(server, ask, "begin", server.start(), math.inf)
     for _ in range(rounds):

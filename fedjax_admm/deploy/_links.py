@@ -1,5 +1,6 @@
 """What travels between a client and its server, as arrays, codes and fields on the wire."""
 
+from functools import partial
 from typing import Any, NamedTuple
 
 import jax
@@ -123,3 +124,9 @@ def keys_of(fields: Fields, keys: list[jax.Array]) -> list[jax.Array | None]:
         for _ in range(len(jax.tree.leaves(code)))
     ]
     return [*shared, *[None] * len(fields.exact)]
+
+
+@partial(jax.jit, static_argnames=("shape", "dtype"))
+def decoded(channel, code, held, *, shape, dtype):
+    """Return what a code says, and what its receiver remembers then."""
+    return channel.receive(code, held, shape, dtype)

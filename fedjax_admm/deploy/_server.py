@@ -19,6 +19,7 @@ from fedjax_admm.deploy._links import (
     Fields,
     Shapes,
     check_deployable,
+    decoded,
     fields_down,
     fields_first,
     fields_up,
@@ -30,6 +31,7 @@ from fedjax_admm.deploy._messages import (
     Kind,
     Message,
     MessageError,
+    check_sender,
     digest_of,
     from_body,
     read,
@@ -197,18 +199,8 @@ class Server:
         if self._state is None:
             kind = Kind.HELLO if self._curvature is None else Kind.READY
         message = read(data, kind, self._digest)
+        check_sender(message, sender, self.numbers, self.round, self.heard)
         client = message.client
-        if client >= self.num_clients:
-            raise MessageError(f"client {client} is none of {self.num_clients}")
-        if sender not in (None, client):
-            raise MessageError(f"client {sender} has sent a message as client {client}")
-        if message.round != self.round:
-            raise MessageError(
-                f"the message of client {client} is of round {message.round}, but round "
-                f"{self.round} is open"
-            )
-        if client in (self._first if self._state is None else self._came):
-            raise MessageError(f"client {client} has been heard in this round already")
         if kind == Kind.HELLO:
             (self._first[client],) = from_body([number((), self.model.dtype)], message.body, [None])
         elif kind == Kind.READY:
@@ -362,7 +354,7 @@ class Server:
         mine = jax.tree.map(lambda leaf: leaf[message.client], self._held)
         shapes = [*self._shapes.said, *self._shapes.upload]
         for code, link, shape in zip(codes, mine, shapes, strict=True):
-            value, link = _receive(
+            value, link = decoded(
                 *(self.solver.exchange.up, code, link), shape=shape, dtype=self.model.dtype
             )
             values.append(value)
@@ -469,11 +461,6 @@ def _keys_up(solver, key, index, *, parts, num_clients):
     """Return whether clients send in a round, and the keys of their codes, for every array."""
     talks, key = round_key(solver, key, index)
     return talks, [solver.exchange.keys_up(key, part, num_clients)[2] for part in range(parts)]
-
-
-@partial(jax.jit, static_argnames=("shape", "dtype"))
-def _receive(channel, code, held, *, shape, dtype):
-    return channel.receive(code, held, shape, dtype)
 
 
 @partial(jax.jit, static_argnames="num_clients")
