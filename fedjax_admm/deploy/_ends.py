@@ -3,14 +3,14 @@
 from collections.abc import Callable
 from typing import Any, NamedTuple
 
-from fedjax_admm._checks import InputError
+from fedjax_admm._checks import InputError, instance
 from fedjax_admm._run import init_key
 from fedjax_admm.capabilities import check_capabilities, first_model
 from fedjax_admm.deploy._client import Client
 from fedjax_admm.deploy._links import STAR
 from fedjax_admm.deploy._server import Server
 from fedjax_admm.deploy._tree import TREE, Middle, TreeClient, TreeServer
-from fedjax_admm.trees import check_clients
+from fedjax_admm.trees import Tree, check_clients
 
 
 class Ends(NamedTuple):
@@ -54,17 +54,21 @@ def _tree_about(solver: Any, problem: Any, key: Any) -> dict[str, Any]:
     return {"model": first_model(problem), "topology": problem.tree}
 
 
-def _tree_server(study: Any) -> TreeServer:
+def _tree_of(study: Any) -> Tree:
+    instance("topology", study.topology, Tree, "a tree of fedjax_admm.trees")
     check_clients(study.topology, study.num_clients)
-    return TreeServer(study.solver, study.model, study.topology, study.key)
+    return study.topology
+
+
+def _tree_server(study: Any) -> TreeServer:
+    return TreeServer(study.solver, study.model, _tree_of(study), study.key)
 
 
 def _tree_client(study: Any, number: int, below: Any) -> TreeClient | Middle:
-    check_clients(study.topology, study.num_clients)
+    tree = _tree_of(study)
     if number >= study.num_clients:
-        return Middle(study.solver, study.model, number, study.topology, study.key, below)
-    problem = study.problem(number)
-    return TreeClient(study.solver, problem, number, study.topology, study.key)
+        return Middle(study.solver, study.model, number, tree, study.key, below)
+    return TreeClient(study.solver, study.problem(number), number, tree, study.key)
 
 
 _KINDS = (
@@ -78,7 +82,7 @@ _KINDS = (
     Ends(
         *TREE,
         about=_tree_about,
-        sites=lambda study: study.topology.num_links,
+        sites=lambda study: _tree_of(study).num_links,
         server=_tree_server,
         client=_tree_client,
     ),

@@ -56,7 +56,7 @@ class Study:
 
         Args:
           number: from 0.
-          below: how it reaches those below it, where there are some.
+          below: `Children` of a middle node of a tree.
         """
         return ends_of(self.solver).client(self, number, below)
 
