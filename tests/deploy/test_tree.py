@@ -7,7 +7,7 @@ import pytest
 
 import fedjax_admm as fa
 from fedjax_admm import deploy, messages, participation, solvers, trees
-from fedjax_admm.deploy._tree import places
+from fedjax_admm.deploy.tree._nodes import places
 
 KEY, PASSES = jax.random.key(3), 2
 TREES = {
