@@ -1,15 +1,17 @@
-"""A client's end of any transport: a study's client that keeps its state in a file."""
+"""A client's end of any transport: a client, or a middle node, that keeps its state in a file."""
 
 import threading
 import time
 from pathlib import Path
+from typing import Any
 
-from fedjax_admm.deploy._client import Client
 from fedjax_admm.deploy._study import Study
 
 
 class Site:
     """One client of a study; it answers the server's messages and writes its state after each.
+
+    On a tree it may be a middle node, which is a client of its parent.
 
     A site that is started again goes on from its file, unless the server opens a new deployment.
 
@@ -17,14 +19,16 @@ class Site:
       study: what is deployed.
       number: which client it is, from 0.
       folder: where the file of its state is kept.
+      below: `Children` of a middle node of a tree.
     """
 
-    def __init__(self, study: Study, number: int, folder: str | Path) -> None:
-        self.study, self.number = study, number
-        self.file = Path(folder, f"client-{number}.npz")
+    def __init__(self, study: Study, number: int, folder: str | Path, below: Any = None) -> None:
+        self.study, self.number, self.below = study, number, below
+        kind = "client" if number < study.num_clients else "middle"
+        self.file = Path(folder, f"{kind}-{number}.npz")
         self.seconds = 0.0  # that the last answer took
         self.last = -1  # the round of the last work
-        self._client: Client | None = None
+        self._client: Any = None
         self._lock = threading.Lock()  # a late answer and the next message may overlap
 
     def answer(self, name: str, data: bytes) -> bytes:
@@ -58,7 +62,5 @@ class Site:
         self._client.save(self.file)
         return reply or b""
 
-    def _new(self) -> Client:
-        study = self.study
-        problem = study.problem(self.number)
-        return Client(study.solver, problem, self.number, study.num_clients, study.key)
+    def _new(self) -> Any:
+        return self.study.client(self.number, self.below)
