@@ -20,6 +20,7 @@ from fedjax_admm._shown import short_repr
 from fedjax_admm.graphs import Graph
 from fedjax_admm.participation import where_active
 from fedjax_admm.solvers._declared import filled
+from fedjax_admm.solvers._gradients import own_curvature
 from fedjax_admm.solvers._graph import GraphSolver, GraphState, Heard, LetterSolver, among_present
 
 GRAPH = (GraphSolver, "a solver on a graph, such as solvers.extra()")
@@ -137,6 +138,12 @@ def view_of_node(graph: Graph, number: int) -> View:
     none = jnp.zeros(0, jnp.int32)
     degrees = graph.degrees[number][None]
     return View(none, none, graph.weights[:0], graph.num_nodes, degrees, graph.mean_degree)
+
+
+@partial(jax.jit, static_argnames="number")
+def curvature(solver, problem, place, *, number):
+    """Return an estimate of the curvature of the node's loss near its first model, shape ()."""
+    return own_curvature(problem, solver.first_models(problem)[0], place, number)
 
 
 @jax.jit

@@ -30,7 +30,7 @@ from fedjax_admm.deploy._messages import (
 )
 from fedjax_admm.graphs import Graph
 from fedjax_admm.solvers._declared import open_fields
-from fedjax_admm.solvers._gradients import as_curvature, looked_at, own_curvature
+from fedjax_admm.solvers._gradients import as_curvature, looked_at
 from fedjax_admm.solvers._graph import GraphSolver, GraphState, LetterSolver
 from fedjax_admm.solvers.private._network import PrivateSolver
 
@@ -132,9 +132,8 @@ class Node:
         if has(self.problem, Subset):
             clients = looked_at(self.num_clients)
         if open_fields(self.solver) and self.number in clients:
-            point = self.solver.first_models(self.problem)[0]
             place = jnp.asarray(clients.index(self.number), jnp.int32)
-            curvature = own_curvature(self.problem, point, place, len(clients))
+            curvature = ego.curvature(self.solver, self.problem, place, number=len(clients))
         return self._write(Kind.HELLO, 0, to_body([number((), np.float64)], [curvature]))
 
     def begin(self, data: bytes) -> bytes:
