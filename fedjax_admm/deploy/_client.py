@@ -14,6 +14,7 @@ from fedjax_admm._shown import short_repr
 from fedjax_admm.capabilities import check_capabilities
 from fedjax_admm.deploy._files import load, save
 from fedjax_admm.deploy._links import (
+    STAR,
     Fields,
     Shapes,
     check_deployable,
@@ -72,14 +73,8 @@ class Client:
     ) -> None:
         self.num_clients = count("num_clients", num_clients)
         self.number = count("number", number, at_least=0, at_most=num_clients - 1)
-        check_deployable(solver)
-        if problem.num_clients != 1:
-            raise InputError(
-                f"must be the problem of one client, but it has {problem.num_clients}",
-                argument="problem",
-                value=problem,
-                remedy="take one of several with problem.take(jnp.array([number]))",
-            )
+        check_deployable(solver, *STAR)
+        check_own(problem)
         check_capabilities(solver, problem)
         solver.check(problem, 0)
         self.solver, self.problem, self.key = in_dtype_of(solver, problem), problem, key
@@ -246,6 +241,21 @@ class Client:
             for leaf in leaves
         ]
         return jax.tree.unflatten(structure, read_parts), tuple(down)
+
+
+def check_own(problem: Any) -> None:
+    """Check that a problem is of one client.
+
+    Raises:
+      InputError: it has several.
+    """
+    if problem.num_clients != 1:
+        raise InputError(
+            f"must be the problem of one client, but it has {problem.num_clients}",
+            argument="problem",
+            value=problem,
+            remedy="take one of several with problem.take(jnp.array([number]))",
+        )
 
 
 @partial(jax.jit, static_argnames="number")

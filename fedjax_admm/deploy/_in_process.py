@@ -1,29 +1,30 @@
 """A deployment within one process: clients are called one after the other."""
 
+import math
+from collections.abc import Callable, Iterator, Mapping
 from typing import Any, NamedTuple
 
 import jax
-import jax.numpy as jnp
 import numpy as np
 
 from fedjax_admm._checks import count
-from fedjax_admm._run import init_key
 from fedjax_admm._shown import short_repr
-from fedjax_admm.deploy._client import Client
-from fedjax_admm.deploy._server import Server
-from fedjax_admm.solvers._star import StarSolver
+from fedjax_admm.deploy._asking import Answer, Ask, ask_all, ask_round
+from fedjax_admm.deploy._messages import MessageError, index_of
+from fedjax_admm.deploy._study import Study
+from fedjax_admm.deploy._tree import Children
 
 
 @short_repr
 class Deployment(NamedTuple):
     """A server and its clients, after the last round."""
 
-    server: Server
-    clients: list[Client]
+    server: Any
+    clients: list[Any]  # in the order of their numbers, and then other nodes below a server
 
 
 def in_process(
-    solver: StarSolver,
+    solver: Any,
     problem: Any,
     key: jax.Array,
     *,
@@ -33,32 +34,64 @@ def in_process(
     """Deploy a solver on the clients of a problem within this process.
 
     Args:
-      solver: with one server.
+      solver: of a kind that is deployed.
       problem: of all clients, with `take`.
       key: of the run.
       rounds: how many.
-      present: who takes part, bool, shape (rounds, num_clients); everybody if None.
+      present: who takes part, as `called` takes it; everybody if None.
 
     Returns:
       The server and the clients. `fa.run(solver, problem, key, rounds=rounds)` gives the same
       states up to rounding.
+
+    Raises:
+      InputError: solvers of this kind are not deployed.
+      MessageError: a message does not fit, such as one with a number that is not finite.
     """
-    rounds, number = count("rounds", rounds, at_least=0), problem.num_clients
-    clients = [
-        Client(solver, problem.take(jnp.array([i], jnp.int32)), i, number, key)
-        for i in range(number)
-    ]
-    model = solver.first_model(problem, init_key(key))
-    server = Server(solver, model, number, key)
-    for client in clients:
-        server.receive(client.hello(), client.number)
-    for i, data in server.start().items():
-        server.receive(clients[i].begin(data), i)
-    present = np.ones((rounds, number), bool) if present is None else np.asarray(present, bool)
-    for row in present[:rounds]:
-        for i in np.flatnonzero(row):
-            server.receive(clients[i].work(server.broadcast(int(i))), int(i))
-        server.close_round()
-    for client in clients:
-        client.finish(server.broadcast(client.number))
+    rounds, study = count("rounds", rounds, at_least=0), Study.of(solver, problem, key)
+    server, clients = study.server(), []
+
+    def answer(number: int, name: str, data: bytes) -> Answer:
+        method = getattr(clients[number], name)
+        return Answer(number, method(data) if data else method())
+
+    ask = calls(answer, present)
+    below = Children(ask, math.inf, math.inf, quorum=0)
+    clients += [study.client(i, below) for i in range(study.num_sites)]
+    ask_all(server, ask, "hello", dict.fromkeys(server.numbers, b""), math.inf)
+    ask_all(server, ask, "begin", server.start(), math.inf)
+    for _ in range(rounds):
+        refused = ask_round(server, ask, math.inf, quorum=0).refused
+        if refused:
+            raise MessageError(refused[0])
+    for _ in ask("finish", {i: server.broadcast(i) for i in server.numbers}, math.inf):
+        pass
     return Deployment(server, clients)
+
+
+def called(sites: Any, present: Any = None) -> Ask:
+    """Return the transport within one process: plain calls, one after the other.
+
+    Args:
+      sites: the ends of those who have a server above them, by number: a `Site` each.
+      present: who takes part, bool, shape (rounds, sites), or (rounds, passes, sites) where a
+        message is of a pass; everybody if None.
+    """
+
+    def answer(number: int, name: str, data: bytes) -> Answer:
+        return Answer(number, sites[number].answer(name, data), sites[number].seconds)
+
+    return calls(answer, present)
+
+
+def calls(answer: Callable[[int, str, bytes], Answer], present: Any) -> Ask:
+    """Return the transport that calls a function of a number, a name and a message in turn."""
+    masks = None if present is None else np.asarray(present, bool)
+    masks = None if masks is None else masks.reshape(-1, masks.shape[-1])
+
+    def ask(name: str, messages: Mapping[int, bytes], seconds: float) -> Iterator[Answer]:
+        for i, data in messages.items():
+            if name != "work" or masks is None or masks[index_of(data)][i]:
+                yield answer(i, name, data)
+
+    return ask

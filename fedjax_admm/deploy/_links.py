@@ -1,5 +1,6 @@
 """What travels between a client and its server, as arrays, codes and fields on the wire."""
 
+from functools import partial
 from typing import Any, NamedTuple
 
 import jax
@@ -11,6 +12,8 @@ from fedjax_admm.deploy._messages import fields_of
 from fedjax_admm.messages import Number, Prompt, Whole, no_attack
 from fedjax_admm.solvers._messages import Said, Upload, parts
 from fedjax_admm.solvers._star import StarSolver
+
+STAR = (StarSolver, "a solver with one server, such as solvers.fed_admm()")
 
 
 class Shapes(NamedTuple):
@@ -30,13 +33,18 @@ class Fields(NamedTuple):
     exact: list[Any]  # of what travels beside them
 
 
-def check_deployable(solver: Any) -> None:
-    """Check that a solver has one server, and simulates nothing that happens in earnest here.
+def check_deployable(solver: Any, kind: type, words: str) -> None:
+    """Check that a solver is of a kind, and simulates nothing that happens in earnest here.
+
+    Args:
+      solver: any.
+      kind: what it must derive from.
+      words: a solver of this kind, in an error.
 
     Raises:
-      InputError: it has not, or it does.
+      InputError: it is not, or it does.
     """
-    instance("solver", solver, StarSolver, "a solver with one server, such as solvers.fed_admm()")
+    instance("solver", solver, kind, words)
     exchange = solver.exchange
     if not (isinstance(exchange.attack, type(no_attack())) and isinstance(exchange.delay, Prompt)):
         raise InputError(
@@ -116,3 +124,9 @@ def keys_of(fields: Fields, keys: list[jax.Array]) -> list[jax.Array | None]:
         for _ in range(len(jax.tree.leaves(code)))
     ]
     return [*shared, *[None] * len(fields.exact)]
+
+
+@partial(jax.jit, static_argnames=("shape", "dtype"))
+def decoded(channel, code, held, *, shape, dtype):
+    """Return what a code says, and what its receiver remembers then."""
+    return channel.receive(code, held, shape, dtype)

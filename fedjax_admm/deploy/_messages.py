@@ -17,7 +17,7 @@ import hashlib
 import re
 import struct
 import zlib
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from enum import IntEnum
 from typing import Any, NamedTuple
 
@@ -105,6 +105,43 @@ def read(data: bytes, kind: Kind, digest: bytes) -> Message:
         expected = Kind(kind).name
         raise MessageError(f"the message is of kind {number}, but {expected} ({kind}) is due")
     return Message(kind, client, index, heard, body)
+
+
+def check_sender(
+    message: Message,
+    sender: int | None,
+    numbers: Collection[int],
+    index: int,
+    heard: Collection[int],
+) -> None:
+    """Check that a message to a server is due.
+
+    Args:
+      message: of a client.
+      sender: who has sent it, where the transport knows.
+      numbers: those of the clients.
+      index: the round that is open.
+      heard: who has been heard in it.
+
+    Raises:
+      MessageError: it is of nobody or another client, of another round, or not the first one.
+    """
+    client = message.client
+    if client not in numbers:
+        raise MessageError(f"client {client} is none of the {len(numbers)} of this server")
+    if sender not in (None, client):
+        raise MessageError(f"client {sender} has sent a message as client {client}")
+    if message.round != index:
+        raise MessageError(
+            f"the message of client {client} is of round {message.round}, but round {index} is open"
+        )
+    if client in heard:
+        raise MessageError(f"client {client} has been heard in this round already")
+
+
+def index_of(data: bytes) -> int:
+    """Return the round that a message says, unchecked."""
+    return _HEADER.unpack_from(data)[4]
 
 
 def digest_of(solver: Any, num_clients: int, key: jax.Array) -> bytes:

@@ -15,13 +15,15 @@ from fedjax_admm._shown import short_repr
 class Record(NamedTuple):
     """Who was heard in every round; `participation.replay(record.heard)` simulates it."""
 
-    heard: np.ndarray  # shape=(rounds, num_clients), bool
+    heard: np.ndarray  # shape=(rounds, num_clients) or (rounds, passes, nodes), bool
     digest: str  # of the solver, its numbers, the key and the release
 
     def save(self, path: str | os.PathLike[str]) -> None:
-        """Write the record as JSON: the rounds as texts of 0 and 1."""
-        rounds = ["".join("01"[bool(x)] for x in row) for row in self.heard]
-        content = {"clients": self.heard.shape[1], "digest": self.digest, "heard": rounds}
+        """Write the record as JSON: the rounds as texts of 0 and 1, with spaces between passes."""
+        mask = self.heard.shape[1:]
+        passes = self.heard.reshape(len(self.heard), -1, mask[-1])
+        rounds = [" ".join("".join("01"[int(x)] for x in row) for row in each) for each in passes]
+        content = {"mask": mask, "digest": self.digest, "heard": rounds}
         Path(path).write_text(json.dumps(content, indent=1) + "\n", "utf-8")
 
     @classmethod
@@ -33,8 +35,9 @@ class Record(NamedTuple):
         """
         try:
             content = json.loads(Path(path).read_text("utf-8"))
-            rows = [[{"0": False, "1": True}[x] for x in row] for row in content["heard"]]
-            heard = np.array(rows, bool).reshape(len(rows), content["clients"])
+            texts = [text.replace(" ", "") for text in content["heard"]]
+            rows = [[{"0": False, "1": True}[x] for x in text] for text in texts]
+            heard = np.array(rows, bool).reshape(len(rows), *content["mask"])
             return cls(heard, str(content["digest"]))
         except (KeyError, TypeError, ValueError) as error:
             raise InputError(

@@ -15,9 +15,11 @@ from fedjax_admm._pytrees import pytree_dataclass
 from fedjax_admm._run import in_dtype_of, init_key, round_keys
 from fedjax_admm.deploy._files import load, save
 from fedjax_admm.deploy._links import (
+    STAR,
     Fields,
     Shapes,
     check_deployable,
+    decoded,
     fields_down,
     fields_first,
     fields_up,
@@ -29,6 +31,7 @@ from fedjax_admm.deploy._messages import (
     Kind,
     Message,
     MessageError,
+    check_sender,
     digest_of,
     from_body,
     read,
@@ -123,7 +126,7 @@ class Server:
         self, solver: StarSolver, model: jax.Array, num_clients: int, key: jax.Array
     ) -> None:
         self.num_clients = count("num_clients", num_clients)
-        check_deployable(solver)
+        check_deployable(solver, *STAR)
         model = finite_array("model", model, (None,))
         self.solver, self.model, self.key = in_dtype_of(solver, [model]), model, key
         self._digest = digest_of(self.solver, num_clients, key)
@@ -153,7 +156,7 @@ class Server:
         dtype = self.model.dtype
         fields = [number(self.model.shape, dtype), number((), dtype)]
         body = to_body(fields, [self.model, self._curvature])
-        return {i: self._write(Kind.START, i, body) for i in range(self.num_clients)}
+        return {i: self._write(Kind.START, i, body) for i in self.numbers}
 
     def _complete(self) -> None:
         if self._state is not None:
@@ -166,6 +169,11 @@ class Server:
             )
 
     # Rounds.
+
+    @property
+    def numbers(self) -> range:
+        """Return the numbers of the clients."""
+        return range(self.num_clients)
 
     @property
     def round(self) -> int:
@@ -191,18 +199,8 @@ class Server:
         if self._state is None:
             kind = Kind.HELLO if self._curvature is None else Kind.READY
         message = read(data, kind, self._digest)
+        check_sender(message, sender, self.numbers, self.round, self.heard)
         client = message.client
-        if client >= self.num_clients:
-            raise MessageError(f"client {client} is none of {self.num_clients}")
-        if sender not in (None, client):
-            raise MessageError(f"client {sender} has sent a message as client {client}")
-        if message.round != self.round:
-            raise MessageError(
-                f"the message of client {client} is of round {message.round}, but round "
-                f"{self.round} is open"
-            )
-        if client in (self._first if self._state is None else self._came):
-            raise MessageError(f"client {client} has been heard in this round already")
         if kind == Kind.HELLO:
             (self._first[client],) = from_body([number((), self.model.dtype)], message.body, [None])
         elif kind == Kind.READY:
@@ -270,7 +268,7 @@ class Server:
           InputError: no round has been opened yet.
         """
         self._complete()
-        answers = [self._answers.get(i, b"") for i in range(self.num_clients)]
+        answers = [self._answers.get(i, b"") for i in self.numbers]
         arrays = (
             self._state,
             self._held,
@@ -292,7 +290,7 @@ class Server:
         self._shapes = self._shapes._replace(
             said=[tuple(x) for x in shapes[0]], upload=[tuple(x) for x in shapes[1]]
         )
-        first = {i: self._zeros() for i in range(self.num_clients)}
+        first = {i: self._zeros() for i in self.numbers}
         said, upload = self._stacked(first, None)
         state, held = _open(
             self.solver, jnp.ones((), self.model.dtype), self.model, said, upload, self.key
@@ -356,7 +354,7 @@ class Server:
         mine = jax.tree.map(lambda leaf: leaf[message.client], self._held)
         shapes = [*self._shapes.said, *self._shapes.upload]
         for code, link, shape in zip(codes, mine, shapes, strict=True):
-            value, link = _receive(
+            value, link = decoded(
                 *(self.solver.exchange.up, code, link), shape=shape, dtype=self.model.dtype
             )
             values.append(value)
@@ -412,7 +410,7 @@ class Server:
         """Return what clients send, stacked; zeros said, and their last upload, for the others."""
         assert self._shapes is not None
         none, shapes = self._zeros(), self._shapes
-        rows = [came.get(i, none) for i in range(self.num_clients)]
+        rows = [came.get(i, none) for i in self.numbers]
         arrays = [jnp.stack([row.codes[k] for row in rows]) for k in range(len(none.codes))]
         rest = [
             jnp.stack([jnp.asarray((*row.exact, 0.0)[k]) for row in rows])
@@ -463,11 +461,6 @@ def _keys_up(solver, key, index, *, parts, num_clients):
     """Return whether clients send in a round, and the keys of their codes, for every array."""
     talks, key = round_key(solver, key, index)
     return talks, [solver.exchange.keys_up(key, part, num_clients)[2] for part in range(parts)]
-
-
-@partial(jax.jit, static_argnames=("shape", "dtype"))
-def _receive(channel, code, held, *, shape, dtype):
-    return channel.receive(code, held, shape, dtype)
 
 
 @partial(jax.jit, static_argnames="num_clients")

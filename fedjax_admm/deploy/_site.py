@@ -3,8 +3,8 @@
 import threading
 import time
 from pathlib import Path
+from typing import Any
 
-from fedjax_admm.deploy._client import Client
 from fedjax_admm.deploy._study import Study
 
 
@@ -17,14 +17,15 @@ class Site:
       study: what is deployed.
       number: which client it is, from 0.
       folder: where the file of its state is kept.
+      below: how it reaches those below it, where there are some.
     """
 
-    def __init__(self, study: Study, number: int, folder: str | Path) -> None:
-        self.study, self.number = study, number
+    def __init__(self, study: Study, number: int, folder: str | Path, below: Any = None) -> None:
+        self.study, self.number, self.below = study, number, below
         self.file = Path(folder, f"client-{number}.npz")
         self.seconds = 0.0  # that the last answer took
         self.last = -1  # the round of the last work
-        self._client: Client | None = None
+        self._client: Any = None
         self._lock = threading.Lock()  # a late answer and the next message may overlap
 
     def answer(self, name: str, data: bytes) -> bytes:
@@ -58,7 +59,5 @@ class Site:
         self._client.save(self.file)
         return reply or b""
 
-    def _new(self) -> Client:
-        study = self.study
-        problem = study.problem(self.number)
-        return Client(study.solver, problem, self.number, study.num_clients, study.key)
+    def _new(self) -> Any:
+        return self.study.client(self.number, self.below)

@@ -4,14 +4,16 @@ import importlib.util
 import os
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import cache
 from pathlib import Path
 from typing import Any
 
 import jax
+import jax.numpy as jnp
 
 from fedjax_admm._checks import InputError
 from fedjax_admm._shown import short_repr
-from fedjax_admm.solvers._star import StarSolver
+from fedjax_admm.deploy._ends import ends_of
 
 
 @short_repr
@@ -23,20 +25,56 @@ class Study:
     with the simulation.
 
     Args:
-      solver: with one server.
+      solver: of a kind that is deployed.
       model: the first model, shape (dim,).
       num_clients: how many there are in all.
       key: of the run. It is no secret.
       problem: returns the problem of one client by its number; called at this client alone.
       everybody: returns the problem of all clients; None where no machine has the data of all.
+      topology: the tree on which the clients are; None for clients of one server.
     """
 
-    solver: StarSolver
+    solver: Any
     model: jax.Array
     num_clients: int
     key: jax.Array
     problem: Callable[[int], Any]
     everybody: Callable[[], Any] | None = None
+    topology: Any = None
+
+    @property
+    def num_sites(self) -> int:
+        """Return how many have a server above them: the clients, and what else the topology has."""
+        return ends_of(self.solver).sites(self)
+
+    def server(self) -> Any:
+        """Return the server, as `Rounds` drives it."""
+        return ends_of(self.solver).server(self)
+
+    def client(self, number: int, below: Any = None) -> Any:
+        """Return the client of a number, as a `Site` keeps it.
+
+        Args:
+          number: from 0.
+          below: how it reaches those below it, where there are some.
+        """
+        return ends_of(self.solver).client(self, number, below)
+
+    @classmethod
+    def of(cls, solver: Any, problem: Any, key: jax.Array) -> "Study":
+        """Return the study of a solver on the clients of a problem, which has `take`.
+
+        Raises:
+          InputError: solvers of this kind are not deployed.
+        """
+        return cls(
+            solver=solver,
+            num_clients=problem.num_clients,
+            key=key,
+            problem=cache(lambda number: problem.take(jnp.array([number], jnp.int32))),
+            everybody=lambda: problem,
+            **ends_of(solver).about(solver, problem, key),
+        )
 
     @classmethod
     def load(cls, path: str | os.PathLike[str]) -> "Study":

@@ -41,8 +41,9 @@ from nvflare.fuel.f3.cellnet.defs import (  # pyright: ignore[reportMissingImpor
 
 from fedjax_admm._checks import InputError
 from fedjax_admm._host import printable
+from fedjax_admm.deploy._asking import Answer, answers
 from fedjax_admm.deploy._messages import MessageError
-from fedjax_admm.deploy._rounds import Answer, Rounds, answers
+from fedjax_admm.deploy._rounds import Rounds
 from fedjax_admm.deploy._server import Server
 from fedjax_admm.deploy._site import Site
 from fedjax_admm.deploy._study import Study
@@ -69,7 +70,7 @@ def serve(rounds: Rounds, address: str, *, kit: str | Path | None = None) -> Ser
     cell = _cell("server", address, kit, "server")
     cell.start()
     try:
-        with ThreadPoolExecutor(2 * rounds.study.num_clients) as threads:
+        with ThreadPoolExecutor(2 * len(rounds.server.numbers)) as threads:
             return rounds.run(partial(_ask, cell, threads))
     finally:
         cell.stop()
@@ -228,10 +229,9 @@ class ServerSite:
             patience=self.patience,
         )
         sites = sorted(collab.clients, key=lambda site: site.name)
-        if len(sites) != rounds.study.num_clients:
-            raise InputError(
-                f"{len(sites)} sites are connected, but {rounds.study.num_clients} are due"
-            )
+        due = len(rounds.server.numbers)
+        if len(sites) != due:
+            raise InputError(f"{len(sites)} sites are connected, but {due} are due")
 
         def ask(name: str, messages: Mapping[int, bytes], seconds: float) -> Iterator[Answer]:
             def call(number: int, data: bytes) -> Answer | None:

@@ -12,7 +12,7 @@ retrieval", Information and Inference 8 (2019) 471-529.
 """
 
 from collections.abc import Callable
-from dataclasses import field
+from dataclasses import field, replace
 from typing import Any, ClassVar
 
 import jax
@@ -111,6 +111,11 @@ class PhaseRetrieval:
     def project(self, points: jax.Array) -> jax.Array:
         """Return points (..., dim) clipped to the box, if there is one."""
         return points if self.box == "none" else kernels.project_linf_ball(points, self.radius)
+
+    def take(self, clients: jax.Array) -> "PhaseRetrieval":
+        """Return the problem of some clients, (count,), int32, at one server."""
+        tree = trees.star(clients.shape[0])
+        return replace(self, x=self.x[clients], y=self.y[clients], tree=tree)
 
 
 def phase_retrieval(

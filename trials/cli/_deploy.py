@@ -179,22 +179,24 @@ def simulate(
         rounds = len(present)
     _check_folder(out, False)
     study = _study(file, method, seed, set_, rounds, x64, no_cache)
-    if present is not None and present.shape[1] != study.num_clients:
+    if present is not None and present.shape[-1] != study.num_sites:
         raise InputError(
-            f"is of {present.shape[1]} clients, but {file} has {study.num_clients}",
+            f"is of {present.shape[-1]} clients, but {file} has {study.num_sites}",
             argument="record",
             value=str(record),
         )
-    sites = [deploy.Site(study, number, out) for number in range(study.num_clients)]
+    sites: list[deploy.Site] = []
+    ask = deploy.called(sites, present)
+    sites += [deploy.Site(study, number, out, ask) for number in range(study.num_sites)]
     job = deploy.Rounds(
         study=study,
         rounds=rounds,
         folder=out,
-        deadline=1.0,  # of rounds of nobody
+        quorum=0,
         report=lambda each: typer.echo(_line(each, rounds, study.num_clients)),
     )
     try:
-        job.run(deploy.called(sites, present, lambda: job.server.round))
+        job.run(ask)
     except KeyboardInterrupt:
         typer.echo(f"Interrupted after {job.server.round} rounds.", err=True)
         raise SystemExit(130) from None

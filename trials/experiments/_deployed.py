@@ -1,14 +1,12 @@
 """What `fedjax-admm deploy` runs: the study of a file, or a trial of an experiment."""
 
 from collections.abc import Mapping
-from functools import cache
 from typing import Any
 
 import jax
 import jax.numpy as jnp
 
 from fedjax_admm._checks import InputError, default_float, listed
-from fedjax_admm._run import init_key
 from fedjax_admm.deploy import Study
 from fedjax_admm.trials.experiments._experiment import ROUNDS, Experiment, trial_keys
 from fedjax_admm.trials.experiments._finding import find
@@ -58,7 +56,7 @@ def study(
 
     Args:
       experiment: what `run` takes.
-      method: the name of a method whose solver has one server; may be None where there is one.
+      method: the name of a method whose solver is deployed; may be None where there is one.
       seed: as of `run`.
       settings: by name; the defaults if None.
       rounds: as of `run`; the experiment's if None.
@@ -84,18 +82,10 @@ def study(
     solver = getattr(methods[method], "solver", None)
     if hasattr(methods[method], "adapt"):
         problem, solver = methods[method].adapt(problem)
-    if solver is None or not hasattr(solver, "first_model"):
+    if solver is None:
         raise InputError(
-            f"{method} of {experiment.name} cannot be deployed, because its solver has not one "
-            "server",
+            f"{method} of {experiment.name} cannot be deployed, because it has no solver",
             argument="method",
             value=method,
         )
-    return Study(
-        solver=solver,
-        model=solver.first_model(problem, init_key(key)),
-        num_clients=problem.num_clients,
-        key=key,
-        problem=cache(lambda number: problem.take(jnp.array([number], jnp.int32))),
-        everybody=lambda: problem,
-    )
+    return Study.of(solver, problem, key)

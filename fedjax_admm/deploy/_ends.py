@@ -1,0 +1,85 @@
+"""The ends of a deployment, which depend on the kind of its solver."""
+
+from collections.abc import Callable
+from typing import Any, NamedTuple
+
+from fedjax_admm._checks import InputError
+from fedjax_admm._run import init_key
+from fedjax_admm.capabilities import check_capabilities, first_model
+from fedjax_admm.deploy._client import Client
+from fedjax_admm.deploy._links import STAR
+from fedjax_admm.deploy._server import Server
+from fedjax_admm.deploy._tree import TREE, Middle, TreeClient, TreeServer
+from fedjax_admm.trees import check_clients
+
+
+class Ends(NamedTuple):
+    """The ends of the deployments of one kind of solvers."""
+
+    solvers: type  # what the solvers of this kind derive from
+    words: str  # a solver of this kind, in an error
+    about: Callable[[Any, Any, Any], dict[str, Any]]  # (solver, problem of all clients, key) -> the
+    # fields `model` and `topology` of a study
+    sites: Callable[[Any], int]  # study -> how many have a server above them
+    server: Callable[[Any], Any]  # study -> the end that `Rounds` drives, with the methods of
+    # `Server`
+    client: Callable[..., Any]  # (study, number, below) -> the end that a `Site` keeps, with the
+    # methods of `Client`; `below` is of a node that has others below it
+
+
+def ends_of(solver: Any) -> Ends:
+    """Return the ends of the deployments of a solver.
+
+    Raises:
+      InputError: solvers of this kind are not deployed.
+    """
+    for ends in _KINDS:
+        if isinstance(solver, ends.solvers):
+            return ends
+    kinds = " or ".join(ends.words for ends in _KINDS)
+    raise InputError(f"must be {kinds}", argument="solver", value=solver)
+
+
+def _star_about(solver: Any, problem: Any, key: Any) -> dict[str, Any]:
+    return {"model": solver.first_model(problem, init_key(key))}
+
+
+def _star_client(study: Any, number: int, below: Any) -> Client:
+    problem = study.problem(number)
+    return Client(study.solver, problem, number, study.num_clients, study.key)
+
+
+def _tree_about(solver: Any, problem: Any, key: Any) -> dict[str, Any]:
+    check_capabilities(solver, problem)
+    return {"model": first_model(problem), "topology": problem.tree}
+
+
+def _tree_server(study: Any) -> TreeServer:
+    check_clients(study.topology, study.num_clients)
+    return TreeServer(study.solver, study.model, study.topology, study.key)
+
+
+def _tree_client(study: Any, number: int, below: Any) -> TreeClient | Middle:
+    check_clients(study.topology, study.num_clients)
+    if number >= study.num_clients:
+        return Middle(study.solver, study.model, number, study.topology, study.key, below)
+    problem = study.problem(number)
+    return TreeClient(study.solver, problem, number, study.topology, study.key)
+
+
+_KINDS = (
+    Ends(
+        *STAR,
+        about=_star_about,
+        sites=lambda study: study.num_clients,
+        server=lambda study: Server(study.solver, study.model, study.num_clients, study.key),
+        client=_star_client,
+    ),
+    Ends(
+        *TREE,
+        about=_tree_about,
+        sites=lambda study: study.topology.num_links,
+        server=_tree_server,
+        client=_tree_client,
+    ),
+)
