@@ -7,6 +7,7 @@ All nodes of a graph have arrays of the same shapes, so that one program serves 
 and edges fill up those of nodes with fewer neighbours than the largest degree D.
 """
 
+from dataclasses import replace
 from functools import partial
 from typing import Any, NamedTuple
 
@@ -14,9 +15,11 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
+from fedjax_admm._checks import default_float
 from fedjax_admm._pytrees import pytree_dataclass
 from fedjax_admm._run import round_keys
 from fedjax_admm._shown import short_repr
+from fedjax_admm.devices import row_of
 from fedjax_admm.graphs import Graph
 from fedjax_admm.participation import where_active
 from fedjax_admm.solvers._declared import filled
@@ -47,14 +50,14 @@ class View(Graph):
 class Ego(NamedTuple):
     """A node, its neighbours and their edges, in places 0 to D."""
 
-    number: jax.Array  # shape=(), int32: of the node
-    place: jax.Array  # shape=(), int32: of the node among the members
-    members: jax.Array  # shape=(D + 1,), int32: numbers in increasing order, then fillers
-    edges: jax.Array  # shape=(D,), int32: places in the edge list of the graph, then fillers
-    heads: jax.Array  # shape=(D,), int32: places of members, in increasing order
-    tails: jax.Array  # shape=(D,), int32
-    weights: jax.Array  # shape=(D,): 0 for a filler
-    ends: jax.Array  # shape=(D,), int32: 0 where the node is the head of an edge, 1 for the tail
+    number: Any  # shape=(), int32: of the node
+    place: Any  # shape=(), int32: of the node among the members
+    members: Any  # shape=(D + 1,), int32: numbers in increasing order, then fillers
+    edges: Any  # shape=(D,), int32: places in the edge list of the graph, then fillers
+    heads: Any  # shape=(D,), int32: places of members, in increasing order
+    tails: Any  # shape=(D,), int32
+    weights: Any  # shape=(D,): 0 for a filler
+    ends: Any  # shape=(D,), int32: 0 where the node is the head of an edge, 1 for the tail
 
 
 @short_repr
@@ -118,12 +121,12 @@ def ego_of(graph: Graph, number: int) -> Ego:
     members = np.union1d(np.concatenate([heads[own], tails[own]]), [number]).astype(np.int32)
     fill = most - len(own)
 
-    def filled_up(values: Any, filler: int, dtype: Any = np.int32) -> jax.Array:
-        return jnp.asarray(np.pad(values, (0, fill), constant_values=filler).astype(dtype))
+    def filled_up(values: Any, filler: int, dtype: Any = np.int32) -> np.ndarray:
+        return np.pad(values, (0, fill), constant_values=filler).astype(dtype)
 
     return Ego(
-        jnp.asarray(number, jnp.int32),
-        jnp.asarray(np.searchsorted(members, number), jnp.int32),
+        np.int32(number),
+        np.int32(np.searchsorted(members, number)),
         filled_up(members, number),
         filled_up(own, 0),
         filled_up(np.searchsorted(members, heads[own]), most),
@@ -133,11 +136,20 @@ def ego_of(graph: Graph, number: int) -> Ego:
     )
 
 
+def problem_of_node(problem: Any, number: int) -> Any:
+    """Return the problem of one node of a problem on a graph: its rows, and no neighbours."""
+    graph = problem.graph
+    alone = Graph(graph.heads[:0], graph.tails[:0], graph.weights[:0], 1)
+    return replace(row_of(problem, number), graph=alone)
+
+
 def view_of_node(graph: Graph, number: int) -> View:
     """Return what stands for the graph in the problem of one node: its degree, and how many are."""
-    none = jnp.zeros(0, jnp.int32)
-    degrees = graph.degrees[number][None]
-    return View(none, none, graph.weights[:0], graph.num_nodes, degrees, graph.mean_degree)
+    degrees = np.asarray(graph.degrees)
+    none, mean = np.zeros(0, np.int32), degrees.mean(dtype=default_float())
+    parts = (none, none, np.asarray(graph.weights)[:0], degrees[[number]], mean)
+    heads, tails, weights, degree, mean = map(jnp.asarray, parts)
+    return View(heads, tails, weights, graph.num_nodes, degree, mean)
 
 
 @partial(jax.jit, static_argnames="number")
@@ -269,9 +281,9 @@ def received(channel, code, held, place, *, shape, dtype):
 
 
 @partial(jax.jit, static_argnames="number")
-def code_keys(solver, key, index, *, number):
-    """Return the keys of the codes of a round, shape (number,)."""
-    return solver.exchange.keys_up(round_keys(key, index)[1], 0, number)[2]
+def code_key(solver, key, index, row, *, number):
+    """Return the key of one code of a round, of a number of them."""
+    return solver.exchange.keys_up(round_keys(key, index)[1], 0, number)[2][row]
 
 
 def _first(solver: Any, problem: Any) -> tuple[Any, jax.Array]:

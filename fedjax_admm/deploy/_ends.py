@@ -3,11 +3,16 @@
 from collections.abc import Callable
 from typing import Any, NamedTuple
 
+import jax.numpy as jnp
+
 from fedjax_admm._checks import InputError
 from fedjax_admm._run import init_key
 from fedjax_admm.capabilities import check_capabilities, first_model
 from fedjax_admm.deploy._client import Client
+from fedjax_admm.deploy._ego import GRAPH
 from fedjax_admm.deploy._links import STAR
+from fedjax_admm.deploy._node import Node
+from fedjax_admm.deploy._relay import Relay
 from fedjax_admm.deploy._server import Server
 from fedjax_admm.deploy._tree import TREE, Middle, TreeClient, TreeServer
 from fedjax_admm.trees import check_clients
@@ -67,6 +72,17 @@ def _tree_client(study: Any, number: int, below: Any) -> TreeClient | Middle:
     return TreeClient(study.solver, problem, number, study.topology, study.key)
 
 
+def _graph_about(solver: Any, problem: Any, key: Any) -> dict[str, Any]:
+    check_capabilities(solver, problem)
+    start = problem.start
+    model = start if start.ndim == 1 else start[0]
+    return {"model": jnp.zeros_like(model), "topology": problem.graph}
+
+
+def _graph_client(study: Any, number: int, below: Any) -> Node:
+    return Node(study.solver, study.problem(number), number, study.topology, study.key)
+
+
 _KINDS = (
     Ends(
         *STAR,
@@ -81,5 +97,12 @@ _KINDS = (
         sites=lambda study: study.topology.num_links,
         server=_tree_server,
         client=_tree_client,
+    ),
+    Ends(
+        *GRAPH,
+        about=_graph_about,
+        sites=lambda study: study.topology.num_nodes,
+        server=lambda study: Relay(study.solver, study.model, study.topology, study.key),
+        client=_graph_client,
     ),
 )

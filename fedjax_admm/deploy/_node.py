@@ -132,7 +132,7 @@ class Node:
         if has(self.problem, Subset):
             clients = looked_at(self.num_clients)
         if open_fields(self.solver) and self.number in clients:
-            place = jnp.asarray(clients.index(self.number), jnp.int32)
+            place = np.int32(clients.index(self.number))
             curvature = ego.curvature(self.solver, self.problem, place, number=len(clients))
         return self._write(Kind.HELLO, 0, to_body([number((), np.float64)], [curvature]))
 
@@ -172,7 +172,7 @@ class Node:
             work_key = self._drawn(int(kept.releases[0]) + 1)
         sent, codes = ego.said(
             *(self.solver, self.problem, self.graph, self._ego, state),
-            *(jnp.asarray(message.round, jnp.int32), self.key, work_key),
+            *(np.int32(message.round), self.key, work_key),
         )
         if self._private:
             self._pay(sent.nodes)
@@ -193,7 +193,13 @@ class Node:
         self._settle(data)
 
     def save(self, path: str | os.PathLike[str]) -> None:
-        """Write what the node remembers to a file, in the place of an older one."""
+        """Write what the node remembers to a file, in the place of an older one.
+
+        Raises:
+          InputError: no round has begun yet.
+        """
+        if self._state is None:
+            raise InputError("has no state before the first round", argument="node")
         answered = [np.frombuffer(part, np.uint8) for part in self._answered]
         numbers = [self.number, self._done, self._worked, self._heard, self._sent is not None]
         save(path, self._digest, (self._released, answered, self._state, self._sent), numbers)
@@ -228,8 +234,8 @@ class Node:
         state = self._state
         if state is None:
             return None
-        known = state._replace(known=state.known[self._ego.place][None])
-        return self.solver.estimate(GraphState(known.nodes, (), known.curvature, known))[0]
+        own = state._replace(known=state.known[self._ego.place][None])
+        return self.solver.estimate(GraphState(own.nodes, (), own.curvature, own))[0]
 
     @property
     def released(self) -> Released:
@@ -322,29 +328,22 @@ class Node:
             for (_, body), place in zip(sorted(bodies.items()), places, strict=True):
                 (models[place],) = from_body(fields, body, [None])
             own = ego.first_message(self.solver, self.problem, self._curvature)
-            models[int(self._ego.place)] = own
+            models[self._ego.place] = own
             return ego.opened(
-                *(self.solver, self.problem, self.graph, self._ego, self._curvature),
-                jnp.asarray(models),
+                *(self.solver, self.problem, self.graph, self._ego, self._curvature, models)
             )
         held, arrived = state.held, self._none.copy()
-        if bodies:
-            letters = 2 * self.graph.num_edges
-            keys = ego.code_keys(
-                *(self.solver, self.key, jnp.asarray(index, jnp.int32)),
-                number=letters if self._letters else self.num_clients,
-            )
+        codes = 2 * self.graph.num_edges if self._letters else self.num_clients
         for sender, body in sorted(bodies.items()):
             (place,) = self._places([sender])
-            leaves = jax.tree.leaves(self._fields)
-            # A letter has the key of the end from which it comes.
             row = sender
-            if self._letters:
+            if self._letters:  # a letter has the key of the end from which it comes
                 place = int(np.searchsorted(self._neighbours, sender))
-                row = 2 * int(self._ego.edges[place]) + 1 - int(self._ego.ends[place])
-            code = from_body(self._fields, body, [keys[row]] * len(leaves))
+                row = 2 * self._ego.edges[place] + 1 - self._ego.ends[place]
+            key = ego.code_key(self.solver, self.key, np.int32(index), np.int32(row), number=codes)
+            code = from_body(self._fields, body, [key] * len(jax.tree.leaves(self._fields)))
             value, held = ego.received(
-                *(self.solver.exchange.up, code, held, jnp.asarray(place, jnp.int32)),
+                *(self.solver.exchange.up, code, held, np.int32(place)),
                 shape=(self._dim,),
                 dtype=self._dtype,
             )
@@ -354,12 +353,12 @@ class Node:
         own = self._sent if present[self.number] else self._absent
         return ego.ended(
             *(self.solver, self.problem, self.graph, self._ego, state._replace(held=held)),
-            *(own, jnp.asarray(present), jnp.asarray(arrived)),
-            *(jnp.asarray(index, jnp.int32), self.key),
+            *(own, present, arrived),
+            *(np.int32(index), self.key),
         )
 
     def _places(self, senders: Any) -> list[int]:
-        members = np.asarray(self._ego.members)[: len(self._neighbours) + 1]
+        members = self._ego.members[: len(self._neighbours) + 1]
         return [int(place) for place in np.searchsorted(members, senders)]
 
     def _shaped(self) -> Any:
@@ -373,7 +372,7 @@ class Node:
 
     @property
     def _absent(self) -> Any:
-        return jax.tree.map(lambda leaf: jnp.zeros(leaf.shape, leaf.dtype), self._like[1])
+        return jax.tree.map(lambda leaf: np.zeros(leaf.shape, leaf.dtype), self._like[1])
 
 
 def _budget(release: Any, dtype: Any) -> float:

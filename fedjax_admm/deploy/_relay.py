@@ -17,6 +17,7 @@ from fedjax_admm.deploy._messages import (
     Kind,
     Message,
     MessageError,
+    check_sender,
     digest_of,
     fields_of,
     from_body,
@@ -110,19 +111,8 @@ class Relay:
         kind = Kind.UP if self._opened else Kind.READY
         kind = Kind.HELLO if self._curvature is None else kind
         message = read(data, kind, self._digest)
-        came: Any = self._hellos if kind == Kind.HELLO else self._came
+        check_sender(message, sender, self.numbers, self.round, self.heard)
         node, body = message.client, message.body
-        if node >= self.num_clients:
-            raise MessageError(f"client {node} is none of {self.num_clients}")
-        if sender not in (None, node):
-            raise MessageError(f"client {sender} has sent a message as client {node}")
-        if message.round != self.round:
-            raise MessageError(
-                f"the message of client {node} is of round {message.round}, but round "
-                f"{self.round} is open"
-            )
-        if node in came:
-            raise MessageError(f"client {node} has been heard in this round already")
         if kind == Kind.HELLO:
             (self._hellos[node],) = from_body([number((), np.float64)], body, [None])
             return node
