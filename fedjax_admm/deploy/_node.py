@@ -3,6 +3,7 @@
 import hashlib
 import os
 from dataclasses import is_dataclass, replace
+from pathlib import Path
 from typing import Any, NamedTuple
 
 import jax
@@ -34,12 +35,14 @@ from fedjax_admm.solvers._gradients import as_curvature, looked_at
 from fedjax_admm.solvers._graph import GraphSolver, GraphState, LetterSolver
 from fedjax_admm.solvers.private._network import PrivateSolver
 
+_LEDGER = b"privacy ledger"  # of any solver, in the place of a digest
+
 
 @short_repr
 class Released(NamedTuple):
-    """What has left a node with noise, whether or not the relay heard it; `privacy.ledger` reads it.
+    """All releases that have left a node, for `privacy.ledger`.
 
-    A message that leaves a node again, with the same bytes, counts once.
+    A release counts whether or not the relay heard it. The same bytes sent again count once.
     """
 
     spent: jax.Array  # shape=(1,): sum of 1 / z_n^2, rounded up
@@ -53,8 +56,8 @@ class Node:
 
     **Noise** of a private solver is drawn here, from the system's entropy, before a message leaves.
     The node keeps a ledger of all that has left it, and `work` refuses when the next message would
-    spend more than the plan of the solver's release. A file of `save` must be written before a
-    message is sent: then a restart neither repeats noise nor forgets a release.
+    spend more than the plan of the solver's release. `keep_ledger` names a file for it, which
+    outlives the deployment.
 
     Args:
       solver: as all nodes and the relay have it, with the same numbers.
@@ -121,7 +124,24 @@ class Node:
         none = jnp.zeros(1, dtype)
         counts, never = jnp.zeros(1, jnp.int32), jnp.zeros(1, bool)
         self._released = Released(none, counts, never, none)
+        self._ledger_file: str | os.PathLike[str] | None = None
         self._budget = _budget(self.solver.release, dtype) if self._private else np.inf
+
+    def keep_ledger(self, path: str | os.PathLike[str]) -> None:
+        """Go on with the ledger of a file, and write it there before every message with noise.
+
+        The budget of a node's data is spent once: a later deployment, of this solver or another,
+        goes on with what is in the file.
+
+        Raises:
+          InputError: the file holds no ledger.
+        """
+        if Path(path).exists():
+            leaves, _ = load(path, _LEDGER)
+            self._released = Released(
+                *(jnp.asarray(x, old.dtype) for x, old in zip(leaves, self._released, strict=True))
+            )
+        self._ledger_file = path
 
     def hello(self) -> bytes:
         """Return the message that opens a deployment: an estimate of the curvature of the loss.
@@ -216,7 +236,8 @@ class Node:
                 f"is of node {saved}, but this is {self.number}", argument="path", value=path
             )
         *released, digest, answer = leaves[:6]
-        self._released = Released(*map(jnp.asarray, released))
+        if self._ledger_file is None:
+            self._released = Released(*map(jnp.asarray, released))
         self._answered = (digest.tobytes(), answer.tobytes())
         like = jax.tree.structure(self._like if sent else self._like[0])
         states = jax.tree.unflatten(like, [jnp.asarray(leaf) for leaf in leaves[6:]])
@@ -268,6 +289,8 @@ class Node:
             )
         releases = self._released.releases + 1
         self._released = Released(nodes.spent, releases, nodes.nominal, nodes.tails)
+        if self._ledger_file is not None:
+            save(self._ledger_file, _LEDGER, self._released, [])
 
     def _write(self, kind: Kind, index: int, body: bytes) -> bytes:
         return write(Message(kind, self.number, index, self._heard, body), self._digest)

@@ -79,7 +79,7 @@ class Relay:
           InputError: somebody has not.
         """
         self._complete(self._hellos)
-        self._curvature = max(self._hellos.values())
+        self._curvature = max(float(value) for value in self._hellos.values())
         body = to_body([number((), np.float64)], [self._curvature])
         return {i: self._write(Kind.START, i, body) for i in self.numbers}
 

@@ -5,6 +5,7 @@ import time
 from pathlib import Path
 from typing import Any
 
+from fedjax_admm.deploy._node import Node
 from fedjax_admm.deploy._study import Study
 
 
@@ -12,6 +13,7 @@ class Site:
     """One client of a study; it answers the server's messages and writes its state after each.
 
     A site that is started again goes on from its file, unless the server opens a new deployment.
+    The privacy ledger of a node has a file of its own beside it, and outlives the deployment.
 
     Args:
       study: what is deployed.
@@ -60,4 +62,7 @@ class Site:
         return reply or b""
 
     def _new(self) -> Any:
-        return self.study.client(self.number, self.below)
+        client = self.study.client(self.number, self.below)
+        if isinstance(client, Node):
+            client.keep_ledger(self.file.with_name(f"ledger-{self.number}.npz"))
+        return client
