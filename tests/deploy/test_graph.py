@@ -30,6 +30,9 @@ SOLVERS = {
     "letters_coded": solvers.decentralized_admm(exchange=FEEDBACK),
     "letters_robust": solvers.decentralized_admm(exchange=ROBUST),
 }
+KIN = dict.fromkeys(
+    ("extra_robust", "pg_extra", "gtv", "letters", "letters_robust"), pytest.mark.thorough
+)
 
 
 @pytest.fixture(scope="module")
@@ -63,12 +66,7 @@ def check_same(result, nodes, tolerance=1e-6):
     np.testing.assert_allclose(estimates, result.estimate, atol=tolerance, rtol=tolerance)
 
 
-KIN = ("extra_robust", "pg_extra", "gtv", "letters", "letters_robust")
-
-
-@pytest.mark.parametrize(
-    "name", [pytest.param(x, marks=[pytest.mark.thorough] * (x in KIN)) for x in SOLVERS]
-)
+@pytest.mark.parametrize("name", [pytest.param(x, marks=KIN.get(x, ())) for x in SOLVERS])
 def test_deployed_as_simulated(name, problem):
     present, solver = present_of(ROUNDS), SOLVERS[name]
     relay, nodes = deploy.in_process(solver, problem, KEY, rounds=ROUNDS, present=present)

@@ -1,4 +1,4 @@
-"""Private solvers deployed: noise made at the node, a ledger of its own, and the end of a budget."""
+"""Private solvers deployed: noise made at the node, its own ledger, the end of its budget."""
 
 import jax
 import jax.numpy as jnp
@@ -10,10 +10,11 @@ from fedjax_admm import deploy, graphs, losses, messages, participation, privacy
 from fedjax_admm._pytrees import pytree_dataclass
 from fedjax_admm.deploy._asking import Answer
 
-NODES, DIM, ROUNDS, KEY, SECRET = 4, 3, 10, jax.random.key(3), jax.random.key(17)
+NODES, DIM, KEY, SECRET = 4, 3, jax.random.key(3), jax.random.key(17)
+ROUNDS, MOST = 10, 200
 GRAPH = graphs.from_edges(NODES, [(0, 1), (1, 2), (1, 3), (2, 3)])
 DELTA = 1e-5
-RELEASE = privacy.gaussian_release(privacy.zcdp_plan(2.0, DELTA, ROUNDS), 1.0)
+RELEASE = privacy.gaussian_release(privacy.zcdp_plan(2.0, DELTA, MOST), 1.0)
 CODED = messages.exchange(messages.differences(messages.qsgd(4)))
 SOLVERS = {
     "zcdp_nfl": lambda release: solvers.private_networked_admm(release),
@@ -21,6 +22,7 @@ SOLVERS = {
     "p_admm": lambda release: solvers.p_admm(release, newton_steps=8),
     "subgradient": lambda release: solvers.private_subgradient(release),
 }
+KIN = dict.fromkeys(("zcdp_nfl", "p_admm"), pytest.mark.thorough)
 
 
 @pytree_dataclass
@@ -93,13 +95,7 @@ def check_same(name, problem, present, tolerance):
         assert int(node.released.releases[0]) == present[:, i].sum()
 
 
-@pytest.mark.parametrize(
-    "name",
-    [
-        pytest.param(x, marks=[pytest.mark.thorough] * (x in ("zcdp_nfl", "p_admm")))
-        for x in SOLVERS
-    ],
-)
+@pytest.mark.parametrize("name", [pytest.param(x, marks=KIN.get(x, ())) for x in SOLVERS])
 def test_deployed_as_simulated_and_accounted_for(name, problem):
     present = np.random.default_rng(2).random((ROUNDS, NODES)) < 0.7
     check_same(name, problem, present, 2e-6)
@@ -107,12 +103,12 @@ def test_deployed_as_simulated_and_accounted_for(name, problem):
 
 @pytest.mark.thorough
 @pytest.mark.parametrize("name", ["zcdp_nfl", "zcdp_nfl_coded"])
-def test_in_double_precision(name):
+def test_two_hundred_rounds_in_double_precision(name):
     with jax.enable_x64(True):
         wide = problems.draw_consensus_regression(
             jax.random.key(1), GRAPH, losses.squared(), samples=8, dim=DIM, l2=0.1
         )
-        check_same(name, wide, np.random.default_rng(2).random((ROUNDS, NODES)) < 0.7, 1e-12)
+        check_same(name, wide, np.random.default_rng(2).random((MOST, NODES)) < 0.7, 1e-12)
 
 
 def test_the_runs_key_tells_nothing_of_the_noise(problem):
@@ -146,7 +142,7 @@ def test_a_node_ends_with_its_budget_and_counts_what_was_not_heard(problem, tmp_
     relay.close_round()
     spent = privacy.ledger(again.released, DELTA)
     assert int(again.released.releases[0]) == 3
-    with pytest.raises(deploy.MessageError, match="has spent .* in 3 releases, and its next"):
+    with pytest.raises(deploy.MessageError, match="in 3 releases, and its next"):
         again.work(relay.broadcast(0))
     assert privacy.ledger(again.released, DELTA).epsilon == spent.epsilon <= 2.0 * 1.0001
     # The others have one release left.
