@@ -30,6 +30,11 @@ class Site:
         self._client: Any = None
         self._lock = threading.Lock()  # a late answer and the next message may overlap
 
+    @property
+    def estimate(self) -> Any:
+        """Return the model of a node of a graph, as `Node.estimate`."""
+        return self._client.estimate
+
     def answer(self, name: str, data: bytes) -> bytes:
         """Return the answer to a message of the server.
 

@@ -8,7 +8,6 @@ import pytest
 import fedjax_admm as fa
 from fedjax_admm import deploy, graphs, losses, messages, participation, privacy, problems, solvers
 from fedjax_admm._pytrees import pytree_dataclass
-from fedjax_admm.deploy._asking import Answer
 
 NODES, DIM, KEY, SECRET = 4, 3, jax.random.key(3), jax.random.key(17)
 ROUNDS, MOST = 10, 200
@@ -159,22 +158,9 @@ def test_a_new_deployment_goes_on_with_the_ledger(problem, tmp_path):
     for attempt in ("first", "second"):
         sites = [deploy.Site(study, i, tmp_path) for i in range(NODES)]
         job = deploy.Rounds(study=study, rounds=2, folder=tmp_path / attempt, quorum=0)
-        relay = job.run(_refusing(deploy.called(sites)))
+        relay = job.run(deploy.called(sites))
         heard.append(relay.record.heard.sum(1).tolist())
     assert heard == [[NODES, NODES], [NODES, 0]]
-
-
-def _refusing(ask):
-    """Return a transport that tells refusals as one between machines does."""
-
-    def told(name, sent, seconds):
-        for i, data in sent.items():
-            try:
-                yield from ask(name, {i: data}, seconds)
-            except deploy.MessageError as refusal:
-                yield Answer(i, b"", refusal=str(refusal))
-
-    return told
 
 
 def test_nothing_is_refused_without_a_plan(problem):
