@@ -95,7 +95,7 @@ def server(
 
     if compare and _is_relay(study):
         raise InputError(
-            f"needs a model at the server, but {file} has a solver on a graph, whose relay has none",
+            f"needs a model at the server, but the relay of a graph has none, and {file} has a graph",
             argument="compare",
             remedy="compare by `deploy simulate`, with --record for the same participation",
         )
