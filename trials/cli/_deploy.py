@@ -95,7 +95,7 @@ def server(
 
     if compare and _is_relay(study):
         raise InputError(
-            f"needs a model at the server, but the relay of a graph has none, and {file} has a graph",
+            f"needs a model at the server, but {file} has a graph, and a relay has none",
             argument="compare",
             remedy="compare by `deploy simulate`, with --record for the same participation",
         )
