@@ -5,7 +5,7 @@ from typing import Any, NamedTuple
 
 import jax.numpy as jnp
 
-from fedjax_admm._checks import InputError
+from fedjax_admm._checks import InputError, instance
 from fedjax_admm._run import init_key
 from fedjax_admm.capabilities import check_capabilities, first_model
 from fedjax_admm.deploy._client import Client
@@ -15,7 +15,8 @@ from fedjax_admm.deploy._node import Node
 from fedjax_admm.deploy._relay import Relay
 from fedjax_admm.deploy._server import Server
 from fedjax_admm.deploy._tree import TREE, Middle, TreeClient, TreeServer
-from fedjax_admm.trees import check_clients
+from fedjax_admm.graphs import Graph
+from fedjax_admm.trees import Tree, check_clients
 
 
 class Ends(NamedTuple):
@@ -59,17 +60,21 @@ def _tree_about(solver: Any, problem: Any, key: Any) -> dict[str, Any]:
     return {"model": first_model(problem), "topology": problem.tree}
 
 
-def _tree_server(study: Any) -> TreeServer:
+def _tree_of(study: Any) -> Tree:
+    instance("topology", study.topology, Tree, "a tree of fedjax_admm.trees")
     check_clients(study.topology, study.num_clients)
-    return TreeServer(study.solver, study.model, study.topology, study.key)
+    return study.topology
+
+
+def _tree_server(study: Any) -> TreeServer:
+    return TreeServer(study.solver, study.model, _tree_of(study), study.key)
 
 
 def _tree_client(study: Any, number: int, below: Any) -> TreeClient | Middle:
-    check_clients(study.topology, study.num_clients)
+    tree = _tree_of(study)
     if number >= study.num_clients:
-        return Middle(study.solver, study.model, number, study.topology, study.key, below)
-    problem = study.problem(number)
-    return TreeClient(study.solver, problem, number, study.topology, study.key)
+        return Middle(study.solver, study.model, number, tree, study.key, below)
+    return TreeClient(study.solver, study.problem(number), number, tree, study.key)
 
 
 def _graph_about(solver: Any, problem: Any, key: Any) -> dict[str, Any]:
@@ -79,8 +84,20 @@ def _graph_about(solver: Any, problem: Any, key: Any) -> dict[str, Any]:
     return {"model": jnp.zeros_like(model), "topology": problem.graph}
 
 
+def _graph_of(study: Any) -> Graph:
+    graph = study.topology
+    instance("topology", graph, Graph, "a graph of fedjax_admm.graphs")
+    if graph.num_nodes != study.num_clients:
+        raise InputError(
+            f"has {graph.num_nodes} nodes, but there are {study.num_clients} clients",
+            argument="topology",
+            value=graph,
+        )
+    return graph
+
+
 def _graph_client(study: Any, number: int, below: Any) -> Node:
-    return Node(study.solver, study.problem(number), number, study.topology, study.key)
+    return Node(study.solver, study.problem(number), number, _graph_of(study), study.key)
 
 
 _KINDS = (
@@ -94,15 +111,15 @@ _KINDS = (
     Ends(
         *TREE,
         about=_tree_about,
-        sites=lambda study: study.topology.num_links,
+        sites=lambda study: _tree_of(study).num_links,
         server=_tree_server,
         client=_tree_client,
     ),
     Ends(
         *GRAPH,
         about=_graph_about,
-        sites=lambda study: study.topology.num_nodes,
-        server=lambda study: Relay(study.solver, study.model, study.topology, study.key),
+        sites=lambda study: _graph_of(study).num_nodes,
+        server=lambda study: Relay(study.solver, study.model, _graph_of(study), study.key),
         client=_graph_client,
     ),
 )

@@ -1,4 +1,4 @@
-"""A client's end of any transport: a study's client that keeps its state in a file."""
+"""A client's end of any transport: a client, or a middle node, that keeps its state in a file."""
 
 import threading
 import time
@@ -12,6 +12,8 @@ from fedjax_admm.deploy._study import Study
 class Site:
     """One client of a study; it answers the server's messages and writes its state after each.
 
+    On a tree it may be a middle node, which is a client of its parent.
+
     A site that is started again goes on from its file, unless the server opens a new deployment.
     The privacy ledger of a node has a file of its own beside it, and outlives the deployment.
 
@@ -19,12 +21,13 @@ class Site:
       study: what is deployed.
       number: which client it is, from 0.
       folder: where the file of its state is kept.
-      below: how it reaches those below it, where there are some.
+      below: `Children` of a middle node of a tree.
     """
 
     def __init__(self, study: Study, number: int, folder: str | Path, below: Any = None) -> None:
         self.study, self.number, self.below = study, number, below
-        self.file = Path(folder, f"client-{number}.npz")
+        kind = "client" if number < study.num_clients else "middle"
+        self.file = Path(folder, f"{kind}-{number}.npz")
         self.seconds = 0.0  # that the last answer took
         self.last = -1  # the round of the last work
         self._client: Any = None

@@ -33,7 +33,7 @@ class Study:
       key: of the run. It is no secret.
       problem: returns the problem of one client by its number; called at this client alone.
       everybody: returns the problem of all clients; None where no machine has the data of all.
-      topology: the tree on which the clients are; None for clients of one server.
+      topology: the tree or the graph on which the clients are; None for clients of one server.
     """
 
     solver: Any
@@ -58,7 +58,7 @@ class Study:
 
         Args:
           number: from 0.
-          below: how it reaches those below it, where there are some.
+          below: `Children` of a middle node of a tree.
         """
         return ends_of(self.solver).client(self, number, below)
 

@@ -119,7 +119,7 @@ class _Node:
 
     def __init__(self, solver: Any, tree: trees.Tree, model: Any, key: jax.Array, own: int) -> None:
         check_deployable(solver, *TREE)
-        instance("topology", tree, trees.Tree, "a tree of fedjax_admm.trees")
+        instance("tree", tree, trees.Tree, "a tree of fedjax_admm.trees")
         solver.participants(_OnTree(tree))
         solver.check(_OnTree(tree), 0)
         self.solver, self.tree, self.key, self.number = in_dtype_of(solver, [model]), tree, key, own
@@ -275,23 +275,22 @@ class _Parent(_Node):
             raise MessageError("the message decodes to a number that is not finite")
         return value, weight, link, mask
 
-    def _close(self, passes: int) -> tuple[np.ndarray, Below, jax.Array]:
+    def _close(self, passes: int) -> tuple[np.ndarray, Below, np.ndarray]:
         """Return who was heard, (passes, links), what is remembered then, and which children."""
         assert self._state is not None
-        below = self._state.below
+        below = jax.tree.map(np.array, self._state.below)  # copies
         mask = np.zeros((passes, len(self._places)), bool)
         active = np.isin(self.numbers, list(self._came))
-        sent, weights, up = below.sent, below.weights, below.up
         for i, (value, weight, link, inside) in self._came.items():
             row = self.numbers.index(i)
-            sent, weights = sent.at[row].set(value), weights.at[row].set(weight)
-            up = jax.tree.map(lambda x, new, row=row: x.at[row].set(new), up, link)
+            for held, new in zip(jax.tree.leaves(below.up), jax.tree.leaves(link), strict=True):
+                held[row] = new
+            below.sent[row], below.weights[row] = value, weight
+            below.heard[row] = self._index + passes
             mask[:, i] = True
             mask[:, self._under(i)] = inside[0]
-        heard = jnp.where(jnp.asarray(active), self._index + passes, below.heard)
         self._came, self._bodies = {}, []
-        below = below._replace(sent=sent, weights=weights, up=up, heard=heard)
-        return mask, below, jnp.asarray(active)
+        return mask, below, active
 
     def _open(self, model: jax.Array) -> Below:
         """Return what is remembered of the children, once all are ready."""

@@ -19,8 +19,9 @@ Where NVFlare itself runs on all machines, the same study is a job of its Collab
 
 import threading
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Generator, Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -41,10 +42,9 @@ from nvflare.fuel.f3.cellnet.defs import (  # pyright: ignore[reportMissingImpor
 
 from fedjax_admm._checks import InputError
 from fedjax_admm._host import printable
-from fedjax_admm.deploy._asking import Answer, answers
+from fedjax_admm.deploy._asking import Answer, Ask, answers
 from fedjax_admm.deploy._messages import MessageError
 from fedjax_admm.deploy._rounds import Rounds
-from fedjax_admm.deploy._server import Server
 from fedjax_admm.deploy._site import Site
 from fedjax_admm.deploy._study import Study
 
@@ -54,7 +54,7 @@ _SECONDS, _REFUSAL = "fedjax_admm_seconds", "fedjax_admm_refusal"  # headers of 
 _LOOPBACK = ("localhost", "127.0.0.1")
 
 
-def serve(rounds: Rounds, address: str, *, kit: str | Path | None = None) -> Server:
+def serve(rounds: Rounds, address: str, *, kit: str | Path | None = None) -> Any:
     """Run a study's server; return it after the last round.
 
     Args:
@@ -67,11 +67,34 @@ def serve(rounds: Rounds, address: str, *, kit: str | Path | None = None) -> Ser
       InputError: the address or a certificate is missing, or clients do not join.
       MessageError: a message before the first round does not fit.
     """
+    with reaching(address, 2 * len(rounds.server.numbers), kit=kit) as ask:
+        return rounds.run(ask)
+
+
+@contextmanager
+def reaching(
+    address: str, threads: int, *, kit: str | Path | None = None
+) -> Generator[Ask, None, None]:
+    """Yield how a server reaches those who join it.
+
+    A middle node of a tree has such a cell for its children, beside the one that joins its parent:
+
+        with reaching("edge.example:8003", 8, kit="as-server") as ask:
+            join(Site(study, 4, "states", Children(ask)), "server.example:8002", kit="startup")
+
+    Args:
+      address: HOST:PORT where they reach this server.
+      threads: how many messages may be on their way, twice as many as who joins.
+      kit: as of `serve`.
+
+    Raises:
+      InputError: the address or a certificate is missing.
+    """
     cell = _cell("server", address, kit, "server")
     cell.start()
     try:
-        with ThreadPoolExecutor(2 * len(rounds.server.numbers)) as threads:
-            return rounds.run(partial(_ask, cell, threads))
+        with ThreadPoolExecutor(threads) as pool:
+            yield partial(_ask, cell, pool)
     finally:
         cell.stop()
 

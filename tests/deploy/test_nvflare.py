@@ -19,6 +19,7 @@ pytestmark = pytest.mark.deploy
 pytest.importorskip("nvflare", reason="the extra `nvflare` is not installed")
 
 STUDY = str(Path(__file__).with_name("study.py"))
+TREE_STUDY = str(Path(__file__).with_name("tree_study.py"))
 PROGRAM = [sys.executable, "-c", "from fedjax_admm.trials.cli import main; main()"]
 PROJECT = """
 api_version: 3
@@ -157,3 +158,26 @@ def test_an_interrupted_server_goes_on(start, tmp_path):
     difference = re.search(r"simulation of these rounds: ([\d.e-]+)\.\n", log)
     assert difference
     assert float(difference[1]) < 1e-6
+
+
+def test_a_middle_node_between_a_server_and_clients(start, tmp_path):
+    """Clients 0 and 1 join node 3, which joins the root, as client 2 does."""
+    root, middle = f"localhost:{port()}", f"localhost:{port()}"
+    words = ("--number", 3, "--server", root, "--listen", middle)
+    nodes = [start("middle", "middle", TREE_STUDY, *words, "--deadline", 1)]
+    for number, at in ((0, middle), (1, middle), (2, root)):
+        words = ("--number", number, "--server", at)
+        nodes.append(start(f"client-{number}", "client", TREE_STUDY, *words))
+    server = start(
+        *("server", "server", TREE_STUDY, "--listen", root, "--rounds", 20),
+        *("--quorum", 2, "--patience", 45, "--compare"),
+    )
+    log = tmp_path / "server.log"
+    assert server.wait(60) == 0, log.read_text()
+    assert all(each.wait(10) == 0 for each in nodes)
+    heard = deploy.Record.load(tmp_path / "deployed" / "record.json").heard
+    assert heard.shape == (20, 2, 4)
+    assert heard[1:, :, 3].all()
+    found = re.search(r"simulation of these rounds: ([\d.e+-]+)\.$", log.read_text(), re.M)
+    assert found, log.read_text()
+    assert float(found[1]) < 1e-5

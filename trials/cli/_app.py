@@ -5,7 +5,7 @@ They import what they need themselves, so that help and most mistakes come at on
 
 import typer
 
-from fedjax_admm.trials.cli._deploy import client, server, simulate
+from fedjax_admm.trials.cli._deploy import client, middle, server, simulate
 from fedjax_admm.trials.cli._doctor import doctor
 from fedjax_admm.trials.cli._experiments import list_experiments, show
 from fedjax_admm.trials.cli._new import new_experiment, new_kernel, new_solver
@@ -50,10 +50,15 @@ for _name, _command in {
 _deploy = typer.Typer(
     no_args_is_help=True,
     rich_markup_mode=None,
-    help="Run on real clients what `run` simulates: one process per client, and a server.",
+    help="Run on real clients what `run` simulates: one process per client, and its servers.",
 )
 app.add_typer(_deploy, name="deploy")
-for _name, _command in {"server": server, "client": client, "simulate": simulate}.items():
+for _name, _command in {
+    "server": server,
+    "client": client,
+    "middle": middle,
+    "simulate": simulate,
+}.items():
     _deploy.command(_name, cls=Command)(_command)
 
 _solve = typer.Typer(

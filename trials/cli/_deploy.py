@@ -3,7 +3,7 @@
 import logging
 import shlex
 import sys
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -107,9 +107,9 @@ def server(
         patience=patience,
         quorum=quorum,
         resume=resume,
-        report=lambda each: typer.echo(_line(each, rounds, study.num_clients)),
+        report=lambda each: typer.echo(_line(each, rounds, job.server.numbers)),
     )
-    typer.echo(f"Waiting at {listen} for {study.num_clients} clients.")
+    typer.echo(f"Waiting at {listen} for {len(job.server.numbers)} clients.")
     try:
         transport.serve(job, listen, kit=kit)
     except KeyboardInterrupt:
@@ -155,12 +155,66 @@ def client(
 
     site = deploy.Site(study, number, out)
     typer.echo(f"Client {number} asks for the server at {server}.")
-    try:
-        transport.join(site, server, kit=kit, patience=patience)
-    except KeyboardInterrupt:
-        typer.echo("Interrupted; the same command goes on.", err=True)
-        raise SystemExit(130) from None
-    typer.echo(f"Client {number} has done its part; its state is in {site.file}.")
+    _answer(transport, site, server, kit, patience)
+
+
+def middle(
+    file: File,
+    number: Annotated[
+        int, whole("Which node this is; the clients are numbered before it.", at_least=0)
+    ],
+    server: Annotated[
+        str, typer.Option(metavar="HOST:PORT", help="Where its parent is.")
+    ] = "localhost:8002",
+    listen: Annotated[
+        str, typer.Option(metavar="HOST:PORT", help="Where its children reach it.")
+    ] = "localhost:8003",
+    out: Out = Path("deployed"),
+    deadline: Annotated[
+        float,
+        typer.Option(parser=real_number, metavar="SECONDS", help="When a pass is closed (3)."),
+    ] = 3.0,
+    patience: Annotated[
+        float,
+        typer.Option(
+            parser=real_number,
+            metavar="SECONDS",
+            help="For children to join, and for which the parent may be out of reach (300).",
+        ),
+    ] = 300.0,
+    quorum: Annotated[
+        int | None, whole("Close a pass when so many were heard (all that are connected).")
+    ] = None,
+    kit: Kit = None,
+    listen_kit: Annotated[
+        Path | None,
+        typer.Option(
+            parser=folder_name, metavar="DIR", help="Its certificates as its children's server."
+        ),
+    ] = None,
+    method: Method = None,
+    seed: Seed = 2025,
+    set_: Set = None,
+    x64: X64 = False,
+    no_cache: NoCache = False,
+) -> None:
+    """Run a middle node of a tree; started again, it goes on from its file in the folder."""
+    transport = _transport()
+    study = _study(file, method, seed, set_, None, x64, no_cache)
+    if not study.num_clients <= number < study.num_sites:
+        raise InputError(
+            f"must be from {study.num_clients} to {study.num_sites - 1}, the middle nodes of the "
+            f"study, but it is {number}",
+            argument="number",
+            value=number,
+        )
+    from fedjax_admm import deploy
+
+    with transport.reaching(listen, 2 * study.num_sites, kit=listen_kit) as ask:
+        below = deploy.Children(ask, deadline, patience, quorum)
+        site = deploy.Site(study, number, out, below)
+        typer.echo(f"Node {number} waits at {listen}, and asks for its parent at {server}.")
+        _answer(transport, site, server, kit, patience)
 
 
 def simulate(
@@ -194,13 +248,14 @@ def simulate(
         )
     sites: list[deploy.Site] = []
     ask = deploy.called(sites, present)
-    sites += [deploy.Site(study, number, out, ask) for number in range(study.num_sites)]
+    below = deploy.Children(ask, quorum=0)
+    sites += [deploy.Site(study, number, out, below) for number in range(study.num_sites)]
     job = deploy.Rounds(
         study=study,
         rounds=rounds,
         folder=out,
         quorum=0,
-        report=lambda each: typer.echo(_line(each, rounds, study.num_clients)),
+        report=lambda each: typer.echo(_line(each, rounds, job.server.numbers)),
     )
     try:
         job.run(ask)
@@ -210,6 +265,16 @@ def simulate(
     compared = study.everybody is not None and not getattr(study.solver, "noisy", False)
     deviation = compared and _deviation(study, job.server, sites)
     typer.echo(_report(job.server, out, deviation))
+
+
+def _answer(transport: Any, site: Any, server: str, kit: Path | None, patience: float) -> None:
+    """Answer a server until the last round."""
+    try:
+        transport.join(site, server, kit=kit, patience=patience)
+    except KeyboardInterrupt:
+        typer.echo("Interrupted; the same command goes on.", err=True)
+        raise SystemExit(130) from None
+    typer.echo(f"Node {site.number} has done its part; its state is in {site.file}.")
 
 
 def _transport() -> Any:
@@ -268,16 +333,16 @@ def _study(
     return find_study(file, method, seed, settings, rounds)
 
 
-def _line(each: Any, rounds: int, clients: int) -> str:
-    """Return the line of a round."""
-    absent = sorted(set(range(clients)) - set(each.heard))
+def _line(each: Any, rounds: int, numbers: Collection[int]) -> str:
+    """Return the line of a round in which those of some numbers are asked."""
+    absent = sorted(set(numbers) - set(each.heard))
     seconds = each.clients + each.transport + each.encoding + each.solver
     without = f", without {', '.join(map(str, absent[:10]))}" if absent else ""
     more = "..." if len(absent) > 10 else ""
     refused = "".join(f"\n  refused: {sentence}" for sentence in each.refused)
     return (
-        f"round {each.number + 1}/{rounds}: {len(each.heard)} of {clients} heard{without}{more} "
-        f"({seconds:.3f} s){refused}"
+        f"round {each.number + 1}/{rounds}: {len(each.heard)} of {len(numbers)} heard{without}"
+        f"{more} ({seconds:.3f} s){refused}"
     )
 
 
@@ -313,8 +378,9 @@ def _deviation(study: Any, server: Any, sites: Sequence[Any] = ()) -> float:
 def _report(server: Any, out: Path, deviation: float | bool) -> str:
     """Return the report at the end."""
     heard = server.record.heard
-    counts = ", ".join(f"{i} in {n}" for i, n in enumerate(heard.sum(0)[:20]))
-    more = ", ..." if heard.shape[1] > 20 else ""
+    passes = heard.reshape(-1, heard.shape[-1])  # of a tree; of others, rounds
+    counts = ", ".join(f"{i} in {n}" for i, n in enumerate(passes.sum(0)[:20]))
+    more = ", ..." if heard.shape[-1] > 20 else ""
     lines = [
         f"{len(heard)} rounds. Heard of client: {counts}{more}.",
         f"Sent {server.bytes_up} bytes up and {server.bytes_down} bytes down, beside headers.",
