@@ -198,6 +198,16 @@ def clients_axis() -> int:
     return parts
 
 
+def row_of(problem: Arrays, client: int) -> Arrays:
+    """Return the problem of one client: the row of every field that has one per client.
+
+    Args:
+      problem: as in `over_clients`; fields with a row per edge have no meaning then.
+      client: its number.
+    """
+    return _map_spread(lambda leaf: leaf[client : client + 1], problem)
+
+
 def _map_spread(
     rows: Callable[[jax.Array], Any], node: Any, whole: Callable[[Any], Any] = lambda leaf: leaf
 ) -> Any:

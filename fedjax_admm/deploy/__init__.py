@@ -21,7 +21,8 @@ simulation in which the same clients take part, and
 gives the same states up to rounding.
 
 On a tree, `TreeServer` and `TreeClient` take their places, and between them is `Middle`, which is a
-server of its children and a client of its parent.
+server of its children and a client of its parent. On a graph, a `Relay` takes the place of the
+server and forwards what every `Node` sends to its neighbours.
 """
 
 from fedjax_admm._lazy import attach

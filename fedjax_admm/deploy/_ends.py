@@ -3,16 +3,22 @@
 from collections.abc import Callable
 from typing import Any, NamedTuple
 
+import jax.numpy as jnp
+
 from fedjax_admm._checks import InputError, instance
 from fedjax_admm._run import init_key
 from fedjax_admm.capabilities import check_capabilities, first_model
 from fedjax_admm.deploy._client import Client
+from fedjax_admm.deploy._ego import GRAPH
 from fedjax_admm.deploy._links import STAR
+from fedjax_admm.deploy._node import Node
+from fedjax_admm.deploy._relay import Relay
 from fedjax_admm.deploy._server import Server
 from fedjax_admm.deploy.tree._clients import TreeClient
 from fedjax_admm.deploy.tree._middle import Middle
 from fedjax_admm.deploy.tree._nodes import TREE
 from fedjax_admm.deploy.tree._servers import TreeServer
+from fedjax_admm.graphs import Graph
 from fedjax_admm.trees import Tree, check_clients
 
 
@@ -74,6 +80,29 @@ def _tree_client(study: Any, number: int, below: Any) -> TreeClient | Middle:
     return TreeClient(study.solver, study.problem(number), number, tree, study.key)
 
 
+def _graph_about(solver: Any, problem: Any, key: Any) -> dict[str, Any]:
+    check_capabilities(solver, problem)
+    start = problem.start
+    model = start if start.ndim == 1 else start[0]
+    return {"model": jnp.zeros_like(model), "topology": problem.graph}
+
+
+def _graph_of(study: Any) -> Graph:
+    graph = study.topology
+    instance("topology", graph, Graph, "a graph of fedjax_admm.graphs")
+    if graph.num_nodes != study.num_clients:
+        raise InputError(
+            f"has {graph.num_nodes} nodes, but there are {study.num_clients} clients",
+            argument="topology",
+            value=graph,
+        )
+    return graph
+
+
+def _graph_client(study: Any, number: int, below: Any) -> Node:
+    return Node(study.solver, study.problem(number), number, _graph_of(study), study.key)
+
+
 _KINDS = (
     Ends(
         *STAR,
@@ -88,5 +117,12 @@ _KINDS = (
         sites=lambda study: _tree_of(study).num_links,
         server=_tree_server,
         client=_tree_client,
+    ),
+    Ends(
+        *GRAPH,
+        about=_graph_about,
+        sites=lambda study: _graph_of(study).num_nodes,
+        server=lambda study: Relay(study.solver, study.model, _graph_of(study), study.key),
+        client=_graph_client,
     ),
 )

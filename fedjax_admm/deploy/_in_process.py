@@ -79,7 +79,10 @@ def called(sites: Any, present: Any = None) -> Ask:
     """
 
     def answer(number: int, name: str, data: bytes) -> Answer:
-        return Answer(number, sites[number].answer(name, data), sites[number].seconds)
+        try:
+            return Answer(number, sites[number].answer(name, data), sites[number].seconds)
+        except MessageError as refusal:
+            return Answer(number, b"", refusal=str(refusal))
 
     return calls(answer, present)
 

@@ -5,6 +5,7 @@ import time
 from pathlib import Path
 from typing import Any
 
+from fedjax_admm.deploy._node import Node
 from fedjax_admm.deploy._study import Study
 
 
@@ -14,6 +15,7 @@ class Site:
     On a tree it may be a middle node, which is a client of its parent.
 
     A site that is started again goes on from its file, unless the server opens a new deployment.
+    The privacy ledger of a node has a file of its own beside it, and outlives the deployment.
 
     Args:
       study: what is deployed.
@@ -30,6 +32,11 @@ class Site:
         self.last = -1  # the round of the last work
         self._client: Any = None
         self._lock = threading.Lock()  # a late answer and the next message may overlap
+
+    @property
+    def estimate(self) -> Any:
+        """Return the model of a node of a graph, as `Node.estimate`."""
+        return self._client.estimate
 
     def answer(self, name: str, data: bytes) -> bytes:
         """Return the answer to a message of the server.
@@ -63,4 +70,7 @@ class Site:
         return reply or b""
 
     def _new(self) -> Any:
-        return self.study.client(self.number, self.below)
+        client = self.study.client(self.number, self.below)
+        if isinstance(client, Node):
+            client.keep_ledger(self.file.with_name(f"ledger-{self.number}.npz"))
+        return client

@@ -4,7 +4,7 @@ import importlib.util
 import os
 from collections.abc import Callable
 from dataclasses import dataclass
-from functools import cache
+from functools import cache, partial
 from pathlib import Path
 from typing import Any
 
@@ -13,6 +13,8 @@ import jax.numpy as jnp
 
 from fedjax_admm._checks import InputError
 from fedjax_admm._shown import short_repr
+from fedjax_admm.capabilities import Subset, has
+from fedjax_admm.deploy._ego import problem_of_node
 from fedjax_admm.deploy._ends import ends_of
 
 
@@ -31,7 +33,7 @@ class Study:
       key: of the run. It is no secret.
       problem: returns the problem of one client by its number; called at this client alone.
       everybody: returns the problem of all clients; None where no machine has the data of all.
-      topology: the tree on which the clients are; None for clients of one server.
+      topology: the tree or the graph on which the clients are; None for clients of one server.
     """
 
     solver: Any
@@ -62,7 +64,7 @@ class Study:
 
     @classmethod
     def of(cls, solver: Any, problem: Any, key: jax.Array) -> "Study":
-        """Return the study of a solver on the clients of a problem, which has `take`.
+        """Return the study of a solver on the clients of a problem.
 
         Raises:
           InputError: solvers of this kind are not deployed.
@@ -71,7 +73,7 @@ class Study:
             solver=solver,
             num_clients=problem.num_clients,
             key=key,
-            problem=cache(lambda number: problem.take(jnp.array([number], jnp.int32))),
+            problem=cache(partial(_of_one, problem)),
             everybody=lambda: problem,
             **ends_of(solver).about(solver, problem, key),
         )
@@ -106,3 +108,10 @@ class Study:
                 remedy="write STUDY = fedjax_admm.deploy.Study(...) into it",
             )
         return study
+
+
+def _of_one(problem: Any, number: int) -> Any:
+    """Return the problem of one client."""
+    if has(problem, Subset):
+        return problem.take(jnp.array([number], jnp.int32))
+    return problem_of_node(problem, number)

@@ -81,6 +81,11 @@ class Graph:
         return kernels.degrees(self.heads, self.tails, self.num_nodes, self.present)
 
     @property
+    def mean_degree(self) -> jax.Array:
+        """Return the mean number of edges at a node, shape (), in the default float."""
+        return jnp.mean(self.degrees.astype(default_float()))
+
+    @property
     def weighted_degrees(self) -> jax.Array:
         """Return the sum of the weights of every node's edges, shape (nodes,)."""
         at_heads = segment_sum(self.weights, self.heads, self.num_nodes, indices_are_sorted=True)

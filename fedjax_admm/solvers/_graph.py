@@ -344,20 +344,26 @@ class LetterSolver(GraphSolver):
         return Heard((), mean, (), gathered, degrees), channel
 
     def _tell(self, graph, state, nodes, heard, active, info) -> tuple[Any, Any]:
-        letters, channel, ends = state.edges, state.exchange, _ends(graph)
-        sent, speaks = self.letter(self.message(nodes)[ends], letters), active[ends]
-        if not self.exchange.plain:
-            delivery, channel = self.exchange.send_up(
-                info.key,
-                info.index,
-                channel,
-                sent.reshape(-1, sent.shape[-1]),
-                (speaks & graph.present[:, None]).reshape(-1),
-            )
-            sent = delivery.values.reshape(sent.shape)
-            speaks = delivery.arrived.reshape(speaks.shape)
+        letters = state.edges
+        sent, speaks, channel = self._delivered(graph, state, nodes, active, info)
         moved = self.edge(letters, sent[:, ::-1])
         return where_active(speaks[:, ::-1], moved, letters), channel
+
+    def _delivered(self, graph, state, nodes, active, info) -> tuple[jax.Array, jax.Array, Any]:
+        """Return the letters that leave the ends of edges, as they arrive; which; the exchange."""
+        channel, ends = state.exchange, _ends(graph)
+        sent, speaks = self.letter(self.message(nodes)[ends], state.edges), active[ends]
+        if self.exchange.plain:
+            return sent, speaks, channel
+        delivery, channel = self.exchange.send_up(
+            info.key,
+            info.index,
+            channel,
+            sent.reshape(-1, sent.shape[-1]),
+            (speaks & graph.present[:, None]).reshape(-1),
+        )
+        arrived = delivery.arrived.reshape(speaks.shape)
+        return delivery.values.reshape(sent.shape), arrived, channel
 
 
 def among_present(graph: Graph, active: jax.Array) -> Graph:

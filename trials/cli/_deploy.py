@@ -3,7 +3,7 @@
 import logging
 import shlex
 import sys
-from collections.abc import Collection
+from collections.abc import Collection, Sequence
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -93,6 +93,12 @@ def server(
     _check_folder(out, resume)
     from fedjax_admm import deploy
 
+    if compare and _is_relay(study):
+        raise InputError(
+            f"needs a model at the server, but {file} has a graph, and a relay has none",
+            argument="compare",
+            remedy="compare by `deploy simulate`, with --record for the same participation",
+        )
     job = deploy.Rounds(
         study=study,
         rounds=rounds,
@@ -256,7 +262,8 @@ def simulate(
     except KeyboardInterrupt:
         typer.echo(f"Interrupted after {job.server.round} rounds.", err=True)
         raise SystemExit(130) from None
-    deviation = study.everybody is not None and _deviation(study, job.server)
+    compared = study.everybody is not None and not getattr(study.solver, "noisy", False)
+    deviation = compared and _deviation(study, job.server, sites)
     typer.echo(_report(job.server, out, deviation))
 
 
@@ -339,8 +346,17 @@ def _line(each: Any, rounds: int, numbers: Collection[int]) -> str:
     )
 
 
-def _deviation(study: Any, server: Any) -> float:
-    """Return the largest difference to the simulation in which the same clients take part."""
+def _is_relay(study: Any) -> bool:
+    from fedjax_admm.deploy import Relay
+
+    return isinstance(study.server(), Relay)
+
+
+def _deviation(study: Any, server: Any, sites: Sequence[Any] = ()) -> float:
+    """Return the largest difference to the simulation in which the same clients take part.
+
+    A relay has no model: then models are those of the nodes, at their sites.
+    """
     import numpy as np
 
     from fedjax_admm._run import run
@@ -355,7 +371,8 @@ def _deviation(study: Any, server: Any) -> float:
         participation=replay(heard),
     )
     simulated = study.solver.estimate(result.state.solver)
-    return float(np.max(np.abs(np.asarray(simulated) - np.asarray(server.estimate))))
+    models = [site.estimate for site in sites] if _is_relay(study) else server.estimate
+    return float(np.max(np.abs(np.asarray(simulated) - np.asarray(models))))
 
 
 def _report(server: Any, out: Path, deviation: float | bool) -> str:

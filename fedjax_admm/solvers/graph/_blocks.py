@@ -38,7 +38,7 @@ def replace_rows(
     """
     number, width = rows.shape[0], rows[:1].size * rows.dtype.itemsize
     block = max(1, BLOCK_BYTES // max(1, width))
-    apart = any(jax.numpy.shape(leaf)[:1] == (number,) for leaf in jax.tree.leaves(whole))
+    apart = any(getattr(leaf, "shape", ())[:1] == (number,) for leaf in jax.tree.leaves(whole))
     small = number * width < LEAST_BYTES or number <= block
     if small or apart or jax.default_backend() != "cpu" or clients_axis() > 1:
         return update(rows, *others)

@@ -113,7 +113,7 @@ class DecentralizedADMM(LetterSolver):
         """Return rho on a graph, shape ()."""
         if not self.over_degrees:
             return self.rho
-        degree = jnp.mean(graph.degrees.astype(self.rho.dtype))
+        degree = graph.mean_degree.astype(self.rho.dtype)
         return self.rho / jnp.where(degree > 0, degree, 1)
 
     def estimate(self, state: GraphState) -> jax.Array:

@@ -1,0 +1,320 @@
+"""A graph as one of its nodes sees it, and a round of a solver there.
+
+A node keeps its own row, and a row of what it has received from every neighbour: its *ego graph*
+has the node, its neighbours and the edges between it and them. The harness of `solvers._graph` runs
+there unchanged. Neighbours are played by what they have sent; degrees are those of the whole graph.
+All nodes of a graph have arrays of the same shapes, so that one program serves all: absent members
+and edges fill up those of nodes with fewer neighbours than the largest degree D.
+"""
+
+from dataclasses import replace
+from functools import partial
+from typing import Any, NamedTuple
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from fedjax_admm._checks import default_float
+from fedjax_admm._pytrees import pytree_dataclass
+from fedjax_admm._run import round_keys
+from fedjax_admm._shown import short_repr
+from fedjax_admm.devices import row_of
+from fedjax_admm.graphs import Graph
+from fedjax_admm.participation import where_active
+from fedjax_admm.solvers._declared import filled
+from fedjax_admm.solvers._gradients import own_curvature
+from fedjax_admm.solvers._graph import GraphSolver, GraphState, Heard, LetterSolver, among_present
+
+GRAPH = (GraphSolver, "a solver on a graph, such as solvers.extra()")
+
+
+@pytree_dataclass
+class View(Graph):
+    """A part of a graph whose nodes know their degrees in the whole one."""
+
+    whole_degrees: jax.Array  # shape=(members,), int32
+    whole_mean: jax.Array  # shape=()
+
+    @property
+    def degrees(self) -> jax.Array:
+        """Return the number of neighbours of every member, shape (members,), int32."""
+        return self.whole_degrees
+
+    @property
+    def mean_degree(self) -> jax.Array:
+        """Return the mean degree in the whole graph, shape ()."""
+        return self.whole_mean
+
+
+class Ego(NamedTuple):
+    """A node, its neighbours and their edges, in places 0 to D."""
+
+    number: Any  # shape=(), int32: of the node
+    place: Any  # shape=(), int32: of the node among the members
+    members: Any  # shape=(D + 1,), int32: numbers in increasing order, then fillers
+    edges: Any  # shape=(D,), int32: places in the edge list of the graph, then fillers
+    heads: Any  # shape=(D,), int32: places of members, in increasing order
+    tails: Any  # shape=(D,), int32
+    weights: Any  # shape=(D,): 0 for a filler
+    ends: Any  # shape=(D,), int32: 0 where the node is the head of an edge, 1 for the tail
+
+
+@short_repr
+class NodeState(NamedTuple):
+    """What a node remembers between rounds."""
+
+    nodes: Any  # of the solver, with one row
+    edges: Any  # of the solver, stacked over the edges of the ego graph
+    known: jax.Array  # shape=(D + 1, dim): what was received last of every member
+    last: jax.Array  # shape=(D + 1, dim): what the aggregator made last; the node's row counts
+    up: Any  # of the channel at the sender: of the message, or stacked over letters
+    held: Any  # of the channel at the receiver, stacked over members, or over letters
+    curvature: jax.Array  # shape=(): the largest of all nodes
+
+
+@short_repr
+class Sent(NamedTuple):
+    """A node's own part of a round, which counts if its message is received in time."""
+
+    nodes: Any  # after the work; before it where nodes send first
+    last: jax.Array  # of the aggregator
+    up: Any  # of the channel
+    arrives: jax.Array  # shape=(dim,), or (D, dim) of letters: what the neighbours will read
+
+
+class _Known(NamedTuple):
+    """What stands for the exchange of the harness."""
+
+    known: jax.Array
+    last: jax.Array
+
+
+class _Played:
+    """The way of messages, played by what has arrived."""
+
+    arrived: jax.Array  # shape=(D + 1, dim), or (D, 2, dim) of letters
+
+    def _send(self, channel, nodes, active, info):
+        return channel._replace(known=where_active(active, self.arrived, channel.known))
+
+    def _known(self, nodes, channel):
+        return channel.known
+
+    def _delivered(self, graph, state, nodes, active, info):
+        speaks = active[jnp.stack([graph.heads, graph.tails], 1)]
+        return self.arrived, speaks, state.exchange
+
+
+def neighbours_of(graph: Graph) -> list[np.ndarray]:
+    """Return the numbers of the neighbours of every node, in increasing order."""
+    there = np.asarray(graph.present)
+    heads, tails = np.asarray(graph.heads)[there], np.asarray(graph.tails)[there]
+    return [np.union1d(tails[heads == i], heads[tails == i]) for i in range(graph.num_nodes)]
+
+
+def ego_of(graph: Graph, number: int) -> Ego:
+    """Return the ego graph of a node."""
+    heads, tails, weights = (np.asarray(x) for x in (graph.heads, graph.tails, graph.weights))
+    own = np.flatnonzero(((heads == number) | (tails == number)) & (weights != 0))
+    most = max(int(np.max(np.asarray(graph.degrees))), 1)
+    members = np.union1d(np.concatenate([heads[own], tails[own]]), [number]).astype(np.int32)
+    fill = most - len(own)
+
+    def filled_up(values: Any, filler: int, dtype: Any = np.int32) -> np.ndarray:
+        return np.pad(values, (0, fill), constant_values=filler).astype(dtype)
+
+    return Ego(
+        np.int32(number),
+        np.int32(np.searchsorted(members, number)),
+        filled_up(members, number),
+        filled_up(own, 0),
+        filled_up(np.searchsorted(members, heads[own]), most),
+        filled_up(np.searchsorted(members, tails[own]), most),
+        filled_up(weights[own], 0, weights.dtype),
+        filled_up(tails[own] == number, 0),
+    )
+
+
+def problem_of_node(problem: Any, number: int) -> Any:
+    """Return the problem of one node of a problem on a graph: its rows, and no neighbours."""
+    graph = problem.graph
+    alone = Graph(graph.heads[:0], graph.tails[:0], graph.weights[:0], 1)
+    return replace(row_of(problem, number), graph=alone)
+
+
+def view_of_node(graph: Graph, number: int) -> View:
+    """Return what stands for the graph in the problem of one node: its degree, and how many are."""
+    degrees = np.asarray(graph.degrees)
+    none, mean = np.zeros(0, np.int32), degrees.mean(dtype=default_float())
+    parts = (none, none, np.asarray(graph.weights)[:0], degrees[[number]], mean)
+    heads, tails, weights, degree, mean = map(jnp.asarray, parts)
+    return View(heads, tails, weights, graph.num_nodes, degree, mean)
+
+
+@partial(jax.jit, static_argnames="number")
+def curvature(solver, problem, place, *, number):
+    """Return an estimate of the curvature of the node's loss near its first model, shape ()."""
+    return own_curvature(problem, solver.first_models(problem)[0], place, number)
+
+
+@jax.jit
+def first_message(solver, problem, curvature):
+    """Return what a node sends before the first round, shape (dim,)."""
+    return _first(filled(solver, curvature), problem)[1]
+
+
+@jax.jit
+def opened(solver, problem, graph, ego, curvature, models):
+    """Return the state before the first round.
+
+    Args:
+      solver: the solver.
+      problem: of the node.
+      graph: the whole one.
+      ego: of the node.
+      curvature: shape ().
+      models: the first messages of all members, shape (D + 1, dim).
+    """
+    solver = filled(solver, curvature)
+    everyone = jnp.ones(graph.num_nodes, bool)
+    edges = solver.start_edges(_view(solver, graph, ego, everyone), models)
+    sent, received, known = models[ego.place], models, models
+    if isinstance(solver, LetterSolver):
+        letters = solver.letter(models[jnp.stack([ego.heads, ego.tails], 1)], edges)
+        sent, received = _own(letters, ego.ends), _own(letters, 1 - ego.ends)
+    init = solver.exchange.up.init
+    up = jax.vmap(init)(sent) if isinstance(solver, LetterSolver) else init(sent)
+    held = jax.vmap(solver.exchange.up.listen)(received)
+    nodes, _ = _first(solver, problem)
+    return NodeState(nodes, edges, known, models, up, held, curvature)
+
+
+@jax.jit
+def said(solver, problem, graph, ego, state, index, key, work_key):
+    """Return a node's own part of a round, and the codes that it sends.
+
+    Args:
+      solver: the solver.
+      problem: of the node.
+      graph: the whole one.
+      ego: of the node.
+      state: with all rounds before.
+      index: of the round, shape (), int32.
+      key: of the run.
+      work_key: of the work, where it is not the key of the round.
+    """
+    solver = filled(solver, state.curvature)
+    _, key = round_keys(key, index)
+    nodes, last = state.nodes, state.last
+    if not solver.speaks_first:
+        player = _player(solver, state.known)
+        view = _view(solver, graph, ego, jnp.ones(graph.num_nodes, bool))
+        here = jnp.ones(ego.members.shape, bool)
+        heard, channel = player._hear(view, _graph_state(state), here, None)
+        nodes = _worked(player, problem, ego, nodes, heard, key if work_key is None else work_key)
+        last = channel.last
+    exchange, message = solver.exchange, solver.message(nodes)[0]
+    if isinstance(solver, LetterSolver):
+        ends = jnp.broadcast_to(message, (*state.edges.shape[:2], *message.shape))
+        letters = _own(solver.letter(ends, state.edges), ego.ends)
+        keys = exchange.keys_up(key, 0, 2 * graph.num_edges)[2][2 * ego.edges + ego.ends]
+        arrives, _ = jax.vmap(exchange.up.encode)(letters, state.up, keys)
+        codes, up = jax.vmap(exchange.up.send)(letters, state.up, jax.random.clone(keys))
+    else:
+        own = exchange.keys_up(key, 0, graph.num_nodes)[2][ego.number]
+        arrives, _ = exchange.up.encode(message, state.up, own)
+        codes, up = exchange.up.send(message, state.up, jax.random.clone(own))
+    return Sent(nodes, last, up, arrives), codes
+
+
+@jax.jit
+def ended(solver, problem, graph, ego, state, own, present, arrived, index, key):
+    """Return the state after a round, once it is known who was there.
+
+    Args:
+      solver: the solver.
+      problem: of the node.
+      graph: the whole one.
+      ego: of the node.
+      state: before the round.
+      own: the node's part, a `Sent`; it does not count where the node was absent.
+      present: who was heard, bool, shape (all nodes,).
+      arrived: what the neighbours sent, (D + 1, dim) by members, or (D, dim) of letters by edges.
+      index: of the round, shape (), int32.
+      key: of the run.
+    """
+    solver = filled(solver, state.curvature)
+    _, key = round_keys(key, index)
+    active = solver.takes_part(graph, present)
+    view, active = _view(solver, graph, ego, active), active[ego.members]
+    mine = active[ego.place]
+    if isinstance(solver, LetterSolver):
+        at_head = (ego.ends == 0)[:, None]
+        heads, tails = (jnp.where(x, own.arrives, arrived) for x in (at_head, ~at_head))
+        arrived = jnp.stack([heads, tails], 1)
+    else:
+        arrived = arrived.at[ego.place].set(own.arrives)
+    player, before = _player(solver, arrived), _graph_state(state)
+    nodes, heard = own.nodes, Heard(state.known, (), (), (), ())
+    if solver.speaks_first:
+        heard, channel = player._hear(view, before, active, None)
+        before = before._replace(exchange=channel)
+        nodes = _worked(player, problem, ego, state.nodes, heard, key)
+    else:
+        kept = jnp.where(mine, own.last, state.last)
+        before = before._replace(exchange=_Known(state.known, kept))
+    nodes, up = (
+        jax.tree.map(lambda a, b: jnp.where(mine, a, b), new, old)
+        for new, old in ((nodes, state.nodes), (own.up, state.up))
+    )
+    edges, channel = player._tell(view, before, nodes, heard, active, None)
+    return state._replace(nodes=nodes, edges=edges, known=channel.known, last=channel.last, up=up)
+
+
+@partial(jax.jit, static_argnames=("shape", "dtype"))
+def received(channel, code, held, place, *, shape, dtype):
+    """Return what a code reads, and the memories of the links with that of its link."""
+    mine = jax.tree.map(lambda leaf: leaf[place], held)
+    value, mine = channel.receive(code, mine, shape, dtype)
+    return value, jax.tree.map(lambda leaf, new: leaf.at[place].set(new), held, mine)
+
+
+@partial(jax.jit, static_argnames="number")
+def code_key(solver, key, index, row, *, number):
+    """Return the key of one code of a round, of a number of them."""
+    return solver.exchange.keys_up(round_keys(key, index)[1], 0, number)[2][row]
+
+
+def _first(solver: Any, problem: Any) -> tuple[Any, jax.Array]:
+    nodes = solver.start_nodes(problem, solver.first_models(problem)[:1])
+    return nodes, solver.message(nodes)[0]
+
+
+def _worked(player, problem, ego, nodes, heard, key):
+    own = jax.tree.map(lambda row: row[ego.place][None], heard)
+    return player.node(problem, nodes, own, key)
+
+
+def _view(solver: Any, graph: Graph, ego: Ego, active: jax.Array) -> View:
+    """Return the ego graph; where nodes send first, degrees are those among the present."""
+    degrees = (among_present(graph, active) if solver.speaks_first else graph).degrees
+    parts = (ego.heads, ego.tails, ego.weights, ego.members.shape[0])
+    return View(*parts, degrees[ego.members], graph.mean_degree)
+
+
+def _player(solver: Any, arrived: jax.Array) -> Any:
+    """Return the solver as its harness runs it at a node."""
+    player = object.__new__(type("Player", (_Played, type(solver)), {}))
+    player.__dict__.update(vars(solver), arrived=arrived)
+    return player
+
+
+def _graph_state(state: NodeState) -> GraphState:
+    exchange = _Known(state.known, state.last)
+    return GraphState(state.nodes, state.edges, state.curvature, exchange)
+
+
+def _own(letters: jax.Array, ends: jax.Array) -> jax.Array:
+    """Return the letters (D, 2, dim) at one end of every edge, shape (D, dim)."""
+    return jnp.where((ends == 0)[:, None], letters[:, 0], letters[:, 1])
