@@ -68,10 +68,6 @@ def client_app(study: Study, folder: str | Path) -> ClientApp:
     """
     app = ClientApp()
 
-    @app.query("number")
-    def number(message: Message, context: Context) -> Message:
-        return _reply(message, Answer(_number(context, study), b""))
-
     def register(name: str) -> None:
         @app.train(name)
         def answer(message: Message, context: Context) -> Message:
@@ -91,21 +87,21 @@ class _Sent(NamedTuple):
     """A message to one node."""
 
     node: int
-    name: str  # number, hello, begin, work or finish
+    name: str  # hello, begin, work or finish
     data: bytes
 
 
 class Nodes:
     """The clients of a run as its grid reaches them: a transport.
 
-    A node says once which client it is. The newest node of a number has it: a SuperNode that is
-    started again is a new node, while the old one is still listed.
+    The answer to `hello` says which client a node is. A SuperNode that is started again is a new
+    node, so that it is sent `hello` in any round, and takes the client's number from the old node.
 
     Args:
       grid: Flower's.
     """
 
-    def __init__(self, grid: Grid) -> None:
+    def __init__(self, grid: Grid) -> None:  # noqa: D107
         self.grid = grid
         self.clients: dict[int, int | None] = {}  # by node; None is a node that is no client
         self._open: dict[_Sent, str] = {}  # identifiers of messages without a reply
@@ -118,12 +114,11 @@ class Nodes:
             # A message of a round expires with it; earlier ones wait for a client that compiles.
             self._push(due, seconds if name == "work" else None)
             for sent, answer in self._replies():
-                if sent.name == "number":
+                if sent.node not in self.clients:
                     self._take(sent.node, answer)
-                elif sent in due and answer is not None:
-                    client = self.clients[sent.node]
-                    assert client is not None
-                    left.pop(client, None)
+                client = self.clients.get(sent.node)
+                if sent.name == name and client in left:
+                    del left[client]
                     yield answer._replace(client=client)
             if not due:
                 return
@@ -132,9 +127,9 @@ class Nodes:
     def _due(self, name: str, left: Mapping[int, bytes]) -> Iterator[_Sent]:
         """Yield what nodes that are online must still answer."""
         for node in self.grid.get_node_ids():
-            client = self.clients.get(node, -1)
-            if client == -1:
-                yield _Sent(node, "number", b"")
+            client = self.clients.get(node)
+            if node not in self.clients:
+                yield _Sent(node, "hello", b"")
             elif client in left:
                 yield _Sent(node, name, left[client])
 
@@ -146,7 +141,7 @@ class Nodes:
             Message(
                 RecordDict({_KEY: ConfigRecord({"data": sent.data})}),
                 sent.node,
-                f"{'query' if sent.name == 'number' else 'train'}.{sent.name}",
+                f"train.{sent.name}",
                 ttl=seconds,
             )
             for sent in new
@@ -155,19 +150,19 @@ class Nodes:
             known = zip(new, self.grid.push_messages(messages), strict=True)
             self._open.update((sent, message) for sent, message in known if message)
 
-    def _replies(self) -> Iterator[tuple[_Sent, Answer | None]]:
-        """Yield what has come; None where a node could not be reached."""
+    def _replies(self) -> Iterator[tuple[_Sent, Answer]]:
+        """Yield what has come; a message that did not reach its node is sent again."""
         sent_as = {message: sent for sent, message in self._open.items()}
         for reply in self.grid.pull_messages(list(sent_as)) if sent_as else ():
             sent = sent_as.get(reply.metadata.reply_to_message_id)
             if sent is not None:
                 del self._open[sent]
-                yield sent, _answer(reply)
+                answer = _answer(reply)
+                if answer is not None:
+                    yield sent, answer
 
-    def _take(self, node: int, answer: Answer | None) -> None:
+    def _take(self, node: int, answer: Answer) -> None:
         """Note which client a node is."""
-        if answer is None:
-            return  # it is asked again
         if answer.refusal:
             logging.getLogger("flwr").warning("Node %s is no client: %s", node, answer.refusal)
             self.clients[node] = None
@@ -188,15 +183,11 @@ def _answer(reply: Message) -> Answer | None:
         # Flower's codes of a ClientApp that does not load, or raises.
         failed = reply.error.code in (1, 2)
         return Answer(-1, b"", refusal=printable(str(reply.error.reason)[:300])) if failed else None
-    try:
-        answer = Answer(**reply.content[_KEY])
-    except (KeyError, TypeError):
-        answer = Answer(-1, b"")
-    fits = all(
-        isinstance(value, kind) for value, kind in zip(answer, (int, bytes, float, str), strict=True)
-    )
-    if not fits:
+    record = reply.content.config_records.get(_KEY, {})
+    kinds = dict(zip(Answer._fields, (int, bytes, float, str), strict=True))
+    if any(not isinstance(record.get(field), kind) for field, kind in kinds.items()):
         return Answer(-1, b"", refusal="the reply is not one of fedjax-admm")
+    answer = Answer(*(record[field] for field in kinds))
     return answer._replace(refusal=printable(answer.refusal[:300]))
 
 
