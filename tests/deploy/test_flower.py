@@ -23,6 +23,7 @@ from flwr.app import ConfigRecord, Context, Error, Message, RecordDict  # noqa: 
 from flwr.supercore.task_identity import TaskIdentity  # noqa: E402
 
 from fedjax_admm.deploy import flower  # noqa: E402
+from fedjax_admm.deploy._rounds import Answer  # noqa: E402
 
 APP = """
 from study import STUDY
@@ -189,7 +190,7 @@ def test_a_message_out_of_reach_is_sent_again_and_old_ones_are_forgotten():
         if len(grid.sent) == 1
         else Message(RecordDict({"fedjax-admm": ConfigRecord(good._asdict())}), reply_to=message)
     )
-    good = deploy._rounds.Answer(0, b"data", 0.5, "")
+    good = Answer(0, b"data", 0.5, "")
     nodes = flower.Nodes(grid)
     assert list(nodes.ask("hello", {0: b""}, 5.0)) == [good]
     assert grid.sent == [(5, "train.hello")] * 2
