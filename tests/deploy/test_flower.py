@@ -283,9 +283,8 @@ def test_five_rounds_of_processes_with_tls(start, tmp_path):
         assert run.wait(600) == 0
         record = deploy.Record.load(tmp_path / "states" / "record.json")
     except (AssertionError, OSError, subprocess.TimeoutExpired) as error:
-        raise AssertionError(
-            "\n".join(each.read_text() for each in tmp_path.glob("*.log"))
-        ) from error
+        logs = {each.name: each.read_text()[-2000:] for each in tmp_path.glob("*.log")}
+        raise AssertionError("\n".join(f"{name}: {log}" for name, log in logs.items())) from error
     assert record.heard.shape == (5, CLIENTS)
     assert record.heard.any()
     server = deploy.Server(STUDY.solver, STUDY.model, CLIENTS, STUDY.key)
