@@ -63,8 +63,9 @@ class Site:
             if name != "begin":
                 self._client.resume(self.file)
         if name == "begin":
-            return self._client.begin(data)
-        reply = self._client.work(data) if name == "work" else self._client.finish(data)
+            reply = self._client.begin(data)
+        else:
+            reply = self._client.work(data) if name == "work" else self._client.finish(data)
         self.file.parent.mkdir(parents=True, exist_ok=True)
         self._client.save(self.file)
         return reply or b""

@@ -18,6 +18,37 @@ PACKAGES = [
     if path.name == "__init__.py" and path.with_suffix(".pyi").exists()
 ]
 LARGEST_CORE = 46
+WITHOUT_THE_COMMAND_LINE = """
+import sys
+
+REFUSED = {"click", "filelock", "jinja2", "matplotlib", "pyarrow", "rich", "typer"}
+
+
+class Refuse:
+    def find_spec(name, path=None, target=None):
+        if name.partition(".")[0] in REFUSED:
+            raise ModuleNotFoundError(f"{name} is refused", name=name)
+
+
+sys.meta_path.insert(0, Refuse)
+import jax
+import numpy as np
+import fedjax_admm as fa
+
+for room in map(lambda name: getattr(fa, name), fa.__all__):
+    [getattr(room, name) for name in getattr(room, "__all__", [])]
+rng = np.random.default_rng(0)
+rows = [(rng.normal(size=(4, 2)).astype("f4"), np.zeros(4, "f4") + 1) for _ in range(3)]
+problem = fa.problems.federated(lambda x, s: (s[0] @ x - s[1]) ** 2, rows, np.zeros(2, "f4"))
+solver, key = fa.solvers.fed_admm(), jax.random.key(0)
+server, clients = fa.deploy.in_process(solver, problem, key, rounds=5)
+result = fa.run(solver, problem, key, rounds=5)
+print(
+    server.record.heard.shape,
+    sorted(REFUSED & set(sys.modules)),
+    bool(np.allclose(server.estimate, result.estimate, rtol=0, atol=1e-6)),
+)
+"""
 
 
 def fresh(code: str) -> str:
@@ -63,6 +94,12 @@ def test_one_experiment_costs_no_other_and_no_figure():
         "in ('optax', 'matplotlib') or name.startswith('fedjax_admm.trials.experiments.nfl.')])"
     )
     assert loaded.split() == ["[]", "[]"]
+
+
+def test_the_core_and_a_deployment_need_nothing_of_the_command_line():
+    """Of typer and rich another version may be installed, beside Flower, or none."""
+    loaded = fresh(WITHOUT_THE_COMMAND_LINE)
+    assert loaded == "(5, 3) [] True"
 
 
 def test_importing_changes_no_configuration():

@@ -33,6 +33,10 @@ class Command(TyperCommand):
                 raise typer.BadParameter(f"{each.opts[0]} is given twice; leave one out.")
         return super().parse_args(ctx, args)
 
+    def get_help(self, ctx: Any) -> str:
+        """Return the help; typer 0.20 escapes brackets in it for a renderer that is not used."""
+        return super().get_help(ctx).replace("\\[", "[")
+
     def invoke(self, ctx: Any) -> Any:
         """Run the command."""
         try:
