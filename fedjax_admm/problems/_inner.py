@@ -326,14 +326,16 @@ def prepared_rows(prepare: Any, data: ClientData) -> Any:
     buckets = data.buckets if isinstance(data, BucketedData) else (data,)
     size = jnp.zeros((), jnp.int32)
     known = [{"samples": jax.eval_shape(one_client, part), "size": size} for part in buckets]
-    shapes = [
+    made = [
         shapes_of("prepare", prepare, {f"one client's {name}": one[name] for name in names})
         for one in known
     ]
-    if any(one != shapes[0] for one in shapes):
+    shapes = [jax.tree.map(lambda leaf: leaf.shape, one) for one in made]
+    other = next((one for one in shapes if one != shapes[0]), None)
+    if other is not None:
         raise InputError(
             "must return arrays of the same shapes for clients of all sizes, but it returns "
-            f"{one_line(shapes[0])} and {one_line(next(s for s in shapes if s != shapes[0]))}",
+            f"{one_line(shapes[0])} and {one_line(other)}",
             argument="prepare",
             value=prepare,
             remedy="sum over the samples, as a Gram matrix does",
