@@ -27,6 +27,7 @@ class Client(NamedTuple):
     samples: Any  # a pytree of arrays (samples, ...), padded
     size: jax.Array  # shape=(), int32: how many of them there are
     number: jax.Array  # shape=(), int32: the client's number among all clients
+    key: Any = None  # a typed key of its losses; None where no round gives one
 
 
 class ClientData(Protocol):

@@ -1,6 +1,7 @@
 """Building a federated problem from a user's own loss, data and parameters, with all its checks."""
 
 from collections.abc import Callable, Sequence
+from functools import partial
 from typing import Any, cast
 
 import jax
@@ -28,13 +29,13 @@ from fedjax_admm.problems._client_arrays import (
     one_client,
     one_sample,
 )
-from fedjax_admm.problems._federated_problem import Difference, Federated
-from fedjax_admm.problems._inner import as_inner, exact_prox
+from fedjax_admm.problems._federated_problem import Difference, Federated, key_parameter
+from fedjax_admm.problems._inner import as_inner, exact_prox, prepared_rows
 from fedjax_admm.problems._layouts import flat_layout, shapes_of_parameters
 from fedjax_admm.problems._smoothing import Smoothing, as_smoothing
 from fedjax_admm.trees import Tree, star
 
-Loss = Callable[[Any, Any], jax.Array]
+Loss = Callable[..., jax.Array]
 
 
 def federated(
@@ -46,7 +47,9 @@ def federated(
     weights: str | ArrayLike = "mean",
     batch_size: int | None = None,
     sampling: str = "epochs",
+    batch: bool = False,
     prox: Callable[..., Any] | None = None,
+    prepare: Callable[..., Any] | None = None,
     optimizer: Any = None,
     smoothing: Callable[..., jax.Array] | Smoothing | None = None,
     shared: str | int | Sequence[str | int] | None = None,
@@ -60,7 +63,10 @@ def federated(
 
     Args:
       loss: `loss(params, sample) -> scalar`, any JAX function; or two of them, (convex, concave),
-        whose difference is the loss.
+        whose difference is the loss. A parameter `key`, as for dropout, gets a typed key of its own
+        for each client, step and sample, from the key of the round, whoever else is computed. What
+        has no such key, which are values, measures and proximal maps, leaves it at its default; if
+        it has none, it gets a key that is the same in all calls.
       data: the clients' samples. A list holds a pytree per client, whose arrays have a leading
         axis of samples; the clients may have different numbers of them. Any other pytree is
         stacked: its arrays have the axes (clients, samples, ...), and `mask` marks the samples
@@ -78,10 +84,17 @@ def federated(
       batch_size: samples in a minibatch, drawn from the round's key; all samples if None.
       sampling: "epochs", every sample once per epoch, in a new order, and a new epoch in every
         round; or "replacement", independent draws.
+      batch: whether `loss(params, batch) -> scalar` is of a whole minibatch, for contrastive losses
+        and batch statistics; its arrays have the axes (batch_size, ...). The loss of a client is
+        the mean over its minibatches in the order of the data, without the samples that fill none;
+        `weights="sum"` is their sum. A `key` is one for the minibatch.
       prox: `prox(params, step, client_data)`, the exact minimiser of the client's loss, without
         its weight in `weights`, plus `||z - params||^2 / (2 step)`. A fourth argument gets the
         number of the client's samples; the arrays are padded after them. A function of two
         arguments, such as a kernel, is taken too.
+      prepare: `prepare(client_data) -> pytree`, such as a factorisation, is computed once for each
+        client, and `prox` gets the result in the place of the samples. The shapes of its arrays do
+        not depend on the number of samples, which a second argument gets.
       optimizer: the inner solver where the prox is not known: `inner_lbfgs(...)`,
         `inner_steps(optimizer, ...)`, or an optax optimiser, which takes ten steps;
         `inner_lbfgs()` if None.
@@ -107,7 +120,12 @@ def federated(
     number = clients.sizes.shape[0]
     _check_topology(topology, number)
     sample = jax.eval_shape(one_sample, clients)
-    _check_scalar("loss", loss_function, start, sample)
+    size = None if batch_size is None else count("batch_size", batch_size)
+    if batch and size is None:
+        raise InputError(
+            "must be given for a loss of minibatches", argument="batch_size", value=None
+        )
+    _check_loss(loss_function, start, sample, size if batch else None)
     if score is not None:
         function_of("score", score, "params", "sample")
         _check_scalar("score", score, start, sample)
@@ -115,6 +133,14 @@ def federated(
     if score is not None and judged is not None:
         _check_scalar("score", score, start, jax.eval_shape(first_row, judged), "held-out sample")
     proximal = _in_dtype(as_inner(optimizer), first.dtype)
+    if prepare is not None and prox is None:
+        raise InputError(
+            "is for a prox of one's own",
+            argument="prepare",
+            value=prepare,
+            remedy="give prox as well",
+        )
+    prepared = prepared_rows(prepare, clients)
     if prox is not None:
         if optimizer is not None:
             raise InputError(
@@ -131,8 +157,8 @@ def federated(
                 value=prox,
                 remedy="take an inner solver",
             )
-        samples = jax.eval_shape(one_client, clients)
-        proximal = exact_prox(prox, layout, first, samples)
+        known = jax.eval_shape(one_client, clients) if prepare is None else first_row(prepared)
+        proximal = exact_prox(prox, layout, first, known)
     graph = topology if isinstance(topology, Graph) else None
     if graph is not None:
         first = jnp.broadcast_to(first, (number, *first.shape))
@@ -146,12 +172,15 @@ def federated(
         tree=topology if isinstance(topology, Tree) else star(number),
         graph=graph,
         held_out=judged,
+        prepared=prepared,
+        prepare=prepare,
         loss=loss_function,
         score=score,
         layout=layout,
         mean=not (isinstance(weights, str) and weights == "sum"),
-        batch_size=None if batch_size is None else count("batch_size", batch_size),
+        batch_size=size,
         epochs=sampling == "epochs",
+        batch=batch,
     )
     _check_batch(problem)
     _check_start(problem)
@@ -168,14 +197,27 @@ def _loss(loss: Any) -> Loss:
             argument="loss",
             value=loss,
         )
-    function_of("loss", loss, "params", "sample")
+    if key_parameter(loss) is None:
+        function_of("loss", loss, "params", "sample")
     return cast(Loss, loss)
+
+
+def _check_loss(loss: Loss, start: Any, sample: Any, batch_size: int | None) -> None:
+    """Check that a loss returns one floating number for a sample, or for a minibatch."""
+    if key_parameter(loss) is not None:
+        loss = partial(loss, key=jax.random.key(0))
+    if batch_size is None:
+        return _check_scalar("loss", loss, start, sample)
+    rows = jax.tree.map(
+        lambda leaf: jax.ShapeDtypeStruct((batch_size, *leaf.shape), leaf.dtype), sample
+    )
+    return _check_scalar("loss", loss, start, rows, "minibatch")
 
 
 def _check_scalar(
     name: str, function: Any, start: Any, sample: Any, called: str = "sample"
 ) -> None:
-    """Check that a loss or a score returns one floating number for a sample."""
+    """Check that a loss or a score returns one floating number for a sample or a minibatch."""
     output = shapes_of(name, function, {"parameters": start, f"one {called}": sample})
     leaves = jax.tree.leaves(output)
     single = len(leaves) == 1 and leaves[0] is output and output.shape == ()
@@ -185,11 +227,12 @@ def _check_scalar(
     result = (
         f"an array of shape {output.shape} and dtype {output.dtype}" if array else one_line(output)
     )
+    single = "a single sample, without the axis of samples"
     raise InputError(
-        f"must return one floating number for one sample, but it returns {result}",
+        f"must return one floating number for one {called}, but it returns {result}",
         argument=name,
         value=function,
-        remedy="it gets a single sample, without the axis of samples",
+        remedy=f"it gets {'a minibatch as a whole' if called == 'minibatch' else single}",
     )
 
 
@@ -240,13 +283,13 @@ def _check_batch(problem: Federated) -> None:
         return
     sizes = np.asarray(problem.sizes)
     small = np.flatnonzero(sizes < problem.batch_size)
-    if small.size and problem.epochs:
+    if small.size and (problem.epochs or problem.batch):
         raise InputError(
             f"must be at most the number of samples of every client, but it is "
             f"{problem.batch_size}, and client {small[0]} has {sizes[small[0]]}",
             argument="batch_size",
             value=problem.batch_size,
-            remedy='take less, or sampling="replacement"',
+            remedy="take less" if problem.batch else 'take less, or sampling="replacement"',
         )
 
 

@@ -2,13 +2,21 @@ r"""A federated problem with a loss of the user's own, over any parameters and a
 
     f_l(w) = c_l / M_l sum_j loss(w, sample_lj)          (or the sum without 1 / M_l)
 
-Client l has M_l samples and the weight c_l. Inside a solver a model is a vector of dim numbers,
-which `parameters` turns into the user's pytree. The topology is a star, a tree or a graph.
+Client l has M_l samples and the weight c_l. A loss of whole minibatches has those of B samples, in
+the order of the data, in the place of the samples; what does not fill the last one is left out:
+
+    f_l(w) = c_l / K_l sum_k loss(w, batch_lk),  K_l = floor(M_l / B).
+
+A loss with a parameter `key` gets a key of its own for each term of the sum, see `_terms`.
+
+Inside a solver a model is a vector of dim numbers, which `parameters` turns into the user's pytree.
+The topology is a star, a tree or a graph.
 
 Where only a part of the parameters travels, the points of a solver are that part. The rest is in
 `private`, a row per client, which `with_private` changes.
 """
 
+import inspect
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from typing import Any, ClassVar, NamedTuple
@@ -23,7 +31,7 @@ from fedjax_admm.graphs import Graph
 from fedjax_admm.kernels import safe_norm
 from fedjax_admm.losses import clipped_mean
 from fedjax_admm.problems._client_data import Client, ClientData
-from fedjax_admm.problems._inner import ProximalMap, minimize_by_lbfgs
+from fedjax_admm.problems._inner import ProximalMap, minimize_by_lbfgs, prepared_rows
 from fedjax_admm.problems._smoothing import Smoothing
 from fedjax_admm.trees import Tree
 
@@ -31,6 +39,8 @@ from fedjax_admm.trees import Tree
 _SOLO_STEPS = 200
 # Number of a call with the accuracy 0.1 / k = 1e-7.
 _LATE = 1_000_000
+# What a client's key is folded with for its loss; minibatches fold it with the number of a step.
+_LOSS = 2**32 - 1
 
 
 @short_repr
@@ -68,13 +78,16 @@ class Federated:
     graph: Graph | None
     layout: FlatLayout
     held_out: Any  # a pytree of samples (samples, ...) by which models are judged; None: all data
-    loss: Callable[[Any, Any], jax.Array] = field(metadata={"static": True})
+    prepared: Any  # a pytree (clients, ...) that an exact prox gets in the place of the samples
+    prepare: Callable[..., Any] | None = field(metadata={"static": True})  # its function
+    loss: Callable[..., jax.Array] = field(metadata={"static": True})
     score: Callable[[Any, Any], jax.Array] | None = field(metadata={"static": True})
     mean: bool = field(metadata={"static": True})  # over samples; else their sum
     batch_size: int | None = field(metadata={"static": True})
     epochs: bool = field(metadata={"static": True})  # minibatches without replacement
+    batch: bool = field(metadata={"static": True})  # the loss is of minibatches, not of samples
 
-    spread: ClassVar[tuple[str, ...]] = ("client_weights", "private")
+    spread: ClassVar[tuple[str, ...]] = ("client_weights", "private", "prepared")
 
     @property
     def num_clients(self) -> int:
@@ -114,6 +127,10 @@ class Federated:
         """Return the problem with other private parts, shape (clients, private_dim)."""
         return replace(self, private=private)
 
+    def with_data(self, data: ClientData) -> "Federated":
+        """Return the problem with other samples of the same clients."""
+        return replace(self, data=data, prepared=prepared_rows(self.prepare, data))
+
     def take(self, clients: jax.Array) -> "Federated":
         """Return the problem of some clients, (count,), int32; it stands on neither tree nor graph.
 
@@ -124,6 +141,7 @@ class Federated:
             data=self.data.take(clients),
             client_weights=self.client_weights[clients],
             private=self.private[clients],
+            prepared=jax.tree.map(lambda leaf: leaf[clients], self.prepared),
             start=self.start if self.start.ndim == 1 else self.start[clients],
             tree=None,
             graph=None,
@@ -141,7 +159,8 @@ class Federated:
         Args:
           points: shape (clients, dim).
           key: with a typed key, or what `batches` made of one, the gradient is that of a minibatch
-            where the problem has a batch size: `M_l / B` times the sum over its B samples.
+            where the problem has a batch size: `M_l / B` times the sum over its B samples, or `K_l`
+            times the loss of the minibatch. It is also where the keys of a loss come from.
 
         Returns:
           Shape (clients, dim).
@@ -185,14 +204,26 @@ class Federated:
         It is `1 / M_l sum_j g_lj min(1, clip / ||g_lj||)`, g_lj the gradient of sample j, without
         the client's weight. Replacing a sample by any other changes it by `2 clip / M_l` at most,
         see `losses.clipped_mean`; a gradient that is not finite counts as zero.
+
+        Raises:
+          InputError: the loss is of minibatches.
         """
+        if self.batch:
+            raise InputError(
+                "must be False where the gradient of each sample is clipped",
+                argument="batch",
+                value=True,
+                remedy="give the loss of a sample, or take a solver that is not private",
+            )
 
         def gradient(point, client, scale, private):
-            def one(sample):
-                return jax.grad(lambda w: self.loss(self._read(w, private), sample))(point)
+            loss, terms = _terms(self.loss, client)
+
+            def one(term):
+                return jax.grad(lambda w: loss(self._read(w, private), term))(point)
 
             here = _present(client).astype(point.dtype)
-            return clipped_mean(jax.vmap(one)(client.samples), here, clip, client.size)
+            return clipped_mean(jax.vmap(one)(terms), here, clip, client.size)
 
         return self._each(gradient, points, draw=self._draw(key))
 
@@ -306,7 +337,8 @@ class Federated:
             points, private = points[:, :dim], points[:, dim:]
 
         def one(client, weight, private, row, *others):
-            scale = weight / client.size.astype(weight.dtype) if self.mean else weight
+            number = self._number_of_terms(client.size).astype(weight.dtype)
+            scale = weight / number if self.mean else weight
             client, scale = (client, scale) if draw is None else draw(client, scale)
             return function(row, client, scale, private, *others)
 
@@ -315,18 +347,34 @@ class Federated:
     def _read(self, point: jax.Array, private: jax.Array) -> Any:
         return self.layout.tree(jnp.concatenate([point, private]))
 
+    def _number_of_terms(self, size: Any) -> Any:
+        """Return of how many losses the sum over so many samples consists."""
+        return size // self.batch_size if self.batch else size
+
     def _draw(self, key: Any) -> Callable[[Client, jax.Array], tuple[Client, jax.Array]] | None:
-        """Return a function that reduces a client to its minibatch, and scales its sum."""
-        if key is None or self.batch_size is None:
+        """Return a function that reduces a client to its minibatch, and scales its sum.
+
+        It also gives the client the key of its losses, if they take one.
+        """
+        random = key_parameter(self.loss) is not None
+        if key is None or (self.batch_size is None and not random):
             return None
         batch = key if isinstance(key, Batch) else Batch(key, jnp.zeros((), jnp.int32))
         size, choose = self.batch_size, _without_replacement if self.epochs else _with_replacement
 
         def draw(client: Client, scale: jax.Array) -> tuple[Client, jax.Array]:
-            places = choose(jax.random.fold_in(batch.key, client.number), batch.step, client, size)
+            own = jax.random.fold_in(batch.key, client.number)
+            if random:
+                key = jax.random.fold_in(jax.random.fold_in(own, _LOSS), batch.step)
+                client = client._replace(key=key)
+            if size is None:
+                return client, scale
+            places = choose(own, batch.step, client, size)
             samples = jax.tree.map(lambda leaf: leaf[places], client.samples)
-            share = client.size.astype(scale.dtype) / size
-            return Client(samples, jnp.full((), size, jnp.int32), client.number), scale * share
+            share = self._number_of_terms(client.size).astype(scale.dtype)
+            share /= self._number_of_terms(size)
+            drawn = client._replace(samples=samples, size=jnp.full((), size, jnp.int32))
+            return drawn, scale * share
 
         return draw
 
@@ -338,31 +386,79 @@ class Federated:
     def _prox_of(self, loss, points, step, memory) -> tuple[jax.Array, Any]:
         value = client_value(loss, self)
 
-        def one(point, client, scale, private, step, memory, weight):
+        def one(point, client, scale, private, step, memory, weight, prepared):
             return self.proximal(
                 lambda w: value(w, client, scale, private),
                 *(point, step, memory),
-                *(client.samples, client.size, weight),
+                *(client.samples if prepared is None else prepared, client.size, weight),
             )
 
-        return self._each(one, points, step, memory, self.client_weights)
+        return self._each(one, points, step, memory, self.client_weights, self.prepared)
 
 
-def client_value(loss: Callable[[Any, Any], jax.Array], problem: Federated) -> Callable:
+def client_value(loss: Callable[..., jax.Array], problem: Federated) -> Callable:
     """Return `value(point, client, scale, private)`: scale times a client's sum of losses."""
 
     def value(point, client, scale, private):
         params = problem.layout.tree(jnp.concatenate([point, private]))
-        losses = jax.vmap(loss, (None, 0))(params, client.samples)
+        client = _in_batches(client, problem.batch_size) if problem.batch else client
+        single, terms = _terms(loss, client)
+        losses = jax.vmap(single, (None, 0))(params, terms)
         return scale * jnp.sum(jnp.where(_present(client), losses, 0)).astype(point.dtype)
 
     return value
 
 
+def key_parameter(loss: Callable[..., Any]) -> inspect.Parameter | None:
+    """Return the parameter `key` of a loss; None where it has none."""
+    try:
+        return inspect.signature(loss).parameters.get("key")
+    except ValueError:  # built in, without a signature
+        return None
+
+
+def _terms(loss: Callable[..., jax.Array], client: Client) -> tuple[Callable[..., jax.Array], Any]:
+    """Return `loss(params, term)` and a client's terms, stacked: samples, or samples and keys.
+
+    The key of term j in step s of client l, from the key of the round, is
+    `fold_in(fold_in(fold_in(fold_in(key, l), 2**32 - 1), s), j)`; j is the place of the term in the
+    minibatch, or among all samples where there are no minibatches. Without a key of the round, the
+    parameter keeps its default. If it has none, the key is `fold_in(fold_in(key(0), l), j)` in
+    every call.
+    """
+    parameter, key = key_parameter(loss), client.key
+    if parameter is None or (key is None and parameter.default is not parameter.empty):
+        return loss, client.samples
+    if key is None:
+        key = jax.random.fold_in(jax.random.key(0), client.number)
+    places = jnp.arange(_rows(client), dtype=jnp.uint32)
+    keys = jax.vmap(jax.random.fold_in, (None, 0))(key, places)
+    return lambda params, term: loss(params, term[0], key=term[1]), (client.samples, keys)
+
+
+def _in_batches(client: Client, size: int) -> Client:
+    """Return a client whose samples are its minibatches, (batches, size, ...), in their order.
+
+    Those of padding are copies of the first one.
+    """
+    number, count = _rows(client) // size, client.size // size
+    here = jnp.arange(number, dtype=jnp.int32) < count
+
+    def cut(leaf: jax.Array) -> jax.Array:
+        whole = leaf[: number * size].reshape(number, size, *leaf.shape[1:])
+        return jnp.where(jnp.expand_dims(here, range(1, whole.ndim)), whole, whole[:1])
+
+    return client._replace(samples=jax.tree.map(cut, client.samples), size=count)
+
+
+def _rows(client: Client) -> int:
+    """Return the number of samples with padding."""
+    return jax.tree.leaves(client.samples)[0].shape[0]
+
+
 def _present(client: Client) -> jax.Array:
     """Return which samples are the client's, and no padding, shape (samples,)."""
-    padded = jax.tree.leaves(client.samples)[0].shape[0]
-    return jnp.arange(padded, dtype=jnp.int32) < client.size
+    return jnp.arange(_rows(client), dtype=jnp.int32) < client.size
 
 
 def _with_replacement(key: jax.Array, step: jax.Array, client: Client, size: int) -> jax.Array:

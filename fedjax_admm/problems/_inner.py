@@ -34,6 +34,8 @@ from fedjax_admm._linear_algebra import conjugate_gradients
 from fedjax_admm._pytrees import FlatLayout, pytree_dataclass
 from fedjax_admm._shown import short_repr
 from fedjax_admm.kernels import inexact_prox, safe_norm
+from fedjax_admm.problems._client_arrays import one_client
+from fedjax_admm.problems._client_data import BucketedData, ClientData
 from fedjax_admm.schedules import Schedule, ScheduleLike, as_schedule, power_decay
 
 _LBFGS_MEMORY = 10
@@ -280,14 +282,21 @@ def as_inner(inner: Any) -> ProximalMap:
 
 
 def exact_prox(function: Any, layout: FlatLayout, start: jax.Array, samples: Any) -> ExactProx:
-    """Return a user's `prox(params, step[, client_data[, size]])`, or a kernel of two arguments."""
+    """Return a user's `prox(params, step[, client_data[, size]])`, or a kernel of two arguments.
+
+    Args:
+      function: the map.
+      layout: of the parameters.
+      start: shape (dim,).
+      samples: the shapes of what it gets as `client_data`.
+    """
     if not callable(function):
         raise InputError(
             f"must be a function prox(params, step, client_data), but it is {one_line(function)}",
             argument="prox",
             value=function,
         )
-    made = ExactProx(layout, function, _more_arguments(function))
+    made = ExactProx(layout, function, _more_arguments(function, 2))
     function_of("prox", function, "params", "step", *made.arguments)
     known = {"samples": samples, "size": jnp.zeros((), jnp.int32)}
     params = layout.tree(start)
@@ -304,15 +313,45 @@ def exact_prox(function: Any, layout: FlatLayout, start: jax.Array, samples: Any
     return made
 
 
-def _more_arguments(function: Callable[..., Any]) -> tuple[str, ...]:
-    """Return which of samples and size a prox takes after the parameters and the step."""
+def prepared_rows(prepare: Any, data: ClientData) -> Any:
+    """Return what `prepare(client_data[, size])` makes of every client, stacked: (clients, ...).
+
+    Raises:
+      InputError: it is no such function, or its arrays differ in shape between clients.
+    """
+    if prepare is None:
+        return None
+    names = _more_arguments(prepare, 0) if callable(prepare) else ("samples",)
+    function_of("prepare", prepare, *names)
+    buckets = data.buckets if isinstance(data, BucketedData) else (data,)
+    size = jnp.zeros((), jnp.int32)
+    known = [{"samples": jax.eval_shape(one_client, part), "size": size} for part in buckets]
+    made = [
+        shapes_of("prepare", prepare, {f"one client's {name}": one[name] for name in names})
+        for one in known
+    ]
+    shapes = [jax.tree.map(lambda leaf: leaf.shape, one) for one in made]
+    other = next((one for one in shapes if one != shapes[0]), None)
+    if other is not None:
+        raise InputError(
+            "must return arrays of the same shapes for clients of all sizes, but it returns "
+            f"{one_line(shapes[0])} and {one_line(other)}",
+            argument="prepare",
+            value=prepare,
+            remedy="sum over the samples, as a Gram matrix does",
+        )
+    return data.each(lambda client: prepare(*(getattr(client, name) for name in names)))
+
+
+def _more_arguments(function: Callable[..., Any], given: int) -> tuple[str, ...]:
+    """Return which of samples and size a function takes after so many other arguments."""
     parameters = inspect.signature(function).parameters.values()
     places = [
         p
         for p in parameters
         if p.kind in (p.POSITIONAL_ONLY, p.POSITIONAL_OR_KEYWORD) and p.default is p.empty
     ]
-    return ("samples", "size")[: max(0, len(places) - 2)]
+    return ("samples", "size")[: max(0, len(places) - given)]
 
 
 def _remembered(start: jax.Array, optimizer: Any, calls: int) -> InnerMemory:

@@ -79,7 +79,7 @@ def flip_labels(
     if classes is not None:
         classes = count("classes", classes, at_least=2)
     if isinstance(problem, Federated):
-        return replace(problem, data=_with_data(problem.data, flipped, label, classes)), flipped
+        return problem.with_data(_with_data(problem.data, flipped, label, classes)), flipped
     if label is not None:
         raise InputError(
             "is for federated problems, but the labels of this problem are its targets",
