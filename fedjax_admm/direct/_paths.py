@@ -31,9 +31,7 @@ Information Theory 11(1), 1965.
 """
 
 import math
-from dataclasses import replace
 from functools import partial
-from typing import Any
 
 import jax
 import jax.numpy as jnp
@@ -41,7 +39,7 @@ import numpy as np
 from jax.typing import ArrayLike
 
 from fedjax_admm import kernels
-from fedjax_admm._checks import InputError, finite_array, flag, is_concrete, number, scalar
+from fedjax_admm._checks import InputError, finite_array, flag, is_concrete, number
 from fedjax_admm._pytrees import pytree_dataclass
 from fedjax_admm.direct._chains import Chain, filtered, smoothed
 
