@@ -15,6 +15,7 @@ from fedjax_admm import (
     privacy as privacy,
     problems as problems,
     ratings as ratings,
+    regions as regions,
     schedules as schedules,
     search as search,
     solvers as solvers,

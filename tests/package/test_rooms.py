@@ -28,7 +28,7 @@ STOREYS = (
     ("fedjax_admm.messages",),
     ("fedjax_admm.ratings",),
     ("fedjax_admm.problems",),
-    ("fedjax_admm.measures", "fedjax_admm.certificates"),
+    ("fedjax_admm.measures", "fedjax_admm.certificates", "fedjax_admm.regions"),
     ("fedjax_admm._run",),
     ("fedjax_admm.search",),
     ("fedjax_admm.privacy",),

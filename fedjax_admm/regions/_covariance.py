@@ -1,0 +1,153 @@
+r"""Covariance of a robust fit.
+
+With J_i = (u, e_l) the Jacobian of the range i and H the Hessian of F at the fit,
+
+    covariance = H^{-1} G H^{-1},   G = sum_i w_i^2 v_i J_i J_i^T + diag(0, p)
+
+    sandwich      v_i = psi(z_i)^2 / (1 - h_i)
+    information   v_i = v = sum_j psi(z_j)^2 / (n - sum_j h_j), the same for all
+
+The sandwich holds for errors whose sizes differ from range to range; the other one assumes that
+they are alike in units of sigma, and is `s^2 (J^T J)^{-1}` for the squared loss. Both are free of
+the scale of sigma and of the loss. h_i is the leverage of a range in the reweighted least-squares
+fit, `w_i^2 (psi / z) J_i^T H_w^{-1} J_i`, and n the number of ranges. An offset at one of its bounds
+counts as known. Where the Hessian in the position of a time is not positive definite, psi / z and
+flat spheres take the place of psi' and of round ones there.
+
+Reference: P. J. Huber, E. M. Ronchetti, "Robust Statistics", 2nd edition, Wiley 2009, sections 6.3
+and 7.6; J. G. MacKinnon, H. White, "Some heteroskedasticity-consistent covariance matrix estimators
+with improved finite sample properties", Journal of Econometrics 29 (1985) 305-325 (HC2).
+"""
+
+from typing import Literal
+
+import jax
+import jax.numpy as jnp
+
+from fedjax_admm._checks import one_of
+from fedjax_admm._pytrees import pytree_dataclass
+from fedjax_admm.kernels import eigh_by_rotations
+from fedjax_admm.losses import SampleLoss
+from fedjax_admm.problems import Localization, RangeLocalization
+from fedjax_admm.regions._refine import Fit, checked_loss
+from fedjax_admm.regions._terms import (
+    Arrow,
+    Terms,
+    arrow,
+    blocks,
+    curvature,
+    lone,
+    ratio,
+    rows_of,
+    slope,
+    terms_of,
+)
+
+
+@pytree_dataclass
+class Covariance:
+    """Covariances of positions and of offsets, square metres."""
+
+    position: jax.Array  # shape=(times, dim, dim); (dim, dim) of a single time
+    offsets: jax.Array  # shape=(clients, clients): 0 for offsets that are known
+
+
+def covariance(
+    problem: Localization | RangeLocalization,
+    fit: Fit,
+    loss: SampleLoss | None = None,
+    *,
+    kind: Literal["sandwich", "information"] = "sandwich",
+) -> Covariance:
+    """Estimate the covariance of the positions and offsets of a robust fit, `H^{-1} G H^{-1}`.
+
+    Args:
+      problem: of which the fit is.
+      fit: of `refine` with the same loss.
+      loss: as in `refine`.
+      kind: "sandwich", which every range's own residual makes, or "information", for errors that
+        are alike in units of sigma.
+
+    Returns:
+      Covariances; of a path, those of each time by itself. Unknowns that ranges do not determine
+      have very large ones.
+
+    Raises:
+      InputError: the problem, the loss or the kind is another one.
+    """
+    one_of("kind", kind, ("sandwich", "information"))
+    terms, loss = terms_of(problem), checked_loss(loss)
+    rows = rows_of(problem, fit.model)
+    residuals = terms.residuals(rows, fit.offsets)
+    radius, ways = terms.lengths(rows)
+    slopes = slope(loss, residuals)
+    free = _free(terms, fit.offsets, jnp.sum(terms.weights * slopes, (1, 2)))
+    spread = 1 - leverages(terms, loss, residuals, ways, free)
+    if kind == "sandwich":
+        parts = slopes**2 / spread
+    else:
+        known = jnp.sum(jnp.where(terms.weights > 0, spread, 0))
+        parts = jnp.sum(slopes**2) / jnp.maximum(known, 1e-6)
+    variances = jnp.sum(terms.weights**2 * parts, -1)
+    hessian = _hessian(terms, loss, residuals, radius, ways, free)
+    between = _between(hessian, ways, free)
+    pooled = jnp.einsum("ltm,ltn,lt->mn", between, between, variances)
+    if terms.prior is not None:
+        pooled += jnp.diag(jnp.where(free, terms.prior.precision, 0))
+    offsets = hessian.offsets @ pooled @ hessian.offsets
+    own = jnp.einsum("ltc,ltd,lt->tcd", ways, ways, variances)
+    own = hessian.inverse @ own @ hessian.inverse
+    mixed = jnp.einsum("tcd,ltd,ltm,lt->tcm", hessian.inverse, ways, between, variances)
+    mixed = jnp.einsum("tcm,mn,tdn->tcd", mixed, hessian.offsets, hessian.across)
+    shared = jnp.einsum("tcm,mn,tdn->tcd", hessian.across, offsets, hessian.across)
+    whole = own - mixed - jnp.swapaxes(mixed, -1, -2) + shared
+    dim = terms.anchors.shape[1]
+    return Covariance(lone(whole[:, :dim, :dim], 0), offsets)
+
+
+def leverages(
+    terms: Terms, loss: SampleLoss, residuals: jax.Array, ways: jax.Array, free: jax.Array
+) -> jax.Array:
+    """Return h of every range, shape (clients, times, ranges), at most 0.99."""
+    weights = terms.weights**2 * ratio(loss, residuals)
+    fitted = arrow(terms, ways, jnp.sum(weights, -1), free)
+    between = _between(fitted, ways, free)
+    lengths = jnp.einsum("ltc,tcd,ltd->lt", ways, fitted.inverse, ways)
+    lengths += jnp.einsum("ltm,mn,ltn->lt", between, fitted.offsets, between)
+    return jnp.clip(weights * lengths[..., None], 0, 0.99)
+
+
+def _between(system: Arrow, ways: jax.Array, free: jax.Array) -> jax.Array:
+    """Return `e_l - K_t^T u_lt` of every anchor and time, shape (clients, times, clients)."""
+    own = jnp.diag(free.astype(ways.dtype))[:, None]
+    return own - jnp.einsum("tcm,ltc->ltm", system.across, ways)
+
+
+def _free(terms: Terms, offsets: jax.Array, slopes: jax.Array) -> jax.Array:
+    if terms.prior is not None:
+        slopes = slopes + terms.prior.precision * (offsets - terms.prior.centre)
+    return terms.free(offsets, slopes)
+
+
+def _hessian(
+    terms: Terms,
+    loss: SampleLoss,
+    residuals: jax.Array,
+    radius: jax.Array,
+    ways: jax.Array,
+    free: jax.Array,
+) -> Arrow:
+    """Return the inverse Hessian, with the reweighted one at times where it is not positive."""
+    squares = terms.weights**2
+    curvatures = jnp.sum(squares * curvature(loss, residuals), -1)
+    bend = jnp.sum(terms.weights * slope(loss, residuals), -1) / jnp.maximum(radius, 1e-12)
+    own = blocks(ways, curvatures, bend, terms.anchors.shape[1])
+    positive = jnp.min(eigh_by_rotations(own)[0], -1) > 0
+    safe = jnp.sum(squares * ratio(loss, residuals), -1)
+    return arrow(
+        terms,
+        ways,
+        jnp.where(positive, curvatures, safe),
+        free,
+        bend=jnp.where(positive, bend, 0),
+    )
