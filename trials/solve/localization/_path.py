@@ -1,0 +1,132 @@
+"""The path of a target from the files of a kit, and the baseline of single windows."""
+
+from dataclasses import dataclass
+
+import jax
+import numpy as np
+
+from fedjax_admm._shown import short_repr
+from fedjax_admm.direct import PathEstimate, dead_reckoning, locate_path
+from fedjax_admm.regions import Ellipse, ellipse
+from fedjax_admm.trials.solve._command import Stages
+from fedjax_admm.trials.tables import KitLog
+
+LEVEL = 0.9  # of the ellipses
+SURE = 3  # posterior deviations: a larger offset is called one
+POOR = 5  # dilution: a larger one is called poor geometry
+_WINDOW = 15  # ranges of a window
+
+
+@short_repr
+@dataclass(frozen=True)
+class LocatedPath:
+    """A located path; a row per range, as in the file in the order of time."""
+
+    log: KitLog
+    path: PathEstimate  # arrays of the host
+    dilution: np.ndarray  # shape=(rows,): of all anchors at the place of the row
+    windows: np.ndarray  # shape=(rows, dim): single windows of ranges by least squares, as measured
+    corrected: np.ndarray  # shape=(rows, dim): the same with the offsets and the scale of the path
+    truth: np.ndarray | None  # shape=(rows, dim), NaN outside its times
+
+    @property
+    def rejected(self) -> np.ndarray:
+        """Return which ranges counted for nothing, bool, shape (rows,)."""
+        return np.asarray(self.path.weights) == 0
+
+    @property
+    def biased(self) -> np.ndarray:
+        """Return which anchors have an offset beyond doubt, bool, shape (anchors,)."""
+        return np.abs(self.path.offsets) > SURE * np.maximum(self.path.offset_deviations, 1e-300)
+
+    def region(self, level: float = LEVEL) -> Ellipse:
+        """Return the regions that hold the places with a probability."""
+        return ellipse(self.path.positions, self.path.covariances, level)
+
+    def ellipses(self, row: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        """Return half axes, (rows, 2), and angles from x in degrees, (rows,), in the plane."""
+        places, spread = self.path.positions[row, :2], self.path.covariances[row][:, :2, :2]
+        half, directions = map(np.asarray, ellipse(places, spread, LEVEL).axes())
+        return half, np.degrees(np.arctan2(directions[:, 1, 0], directions[:, 0, 0])) % 180
+
+    def errors(self, places: np.ndarray) -> dict[str, float]:
+        """Return the median and the root of the mean square of distances to the truth."""
+        gaps = np.linalg.norm(places - self.truth, axis=1)
+        gaps = gaps[np.isfinite(gaps)]
+        return {"median": float(np.median(gaps)), "rmse": float(np.sqrt(np.mean(gaps**2)))}
+
+    def coverage(self, level: float = LEVEL) -> float:
+        """Return the share of rows whose region holds the true place."""
+        there = np.isfinite(self.truth).all(1)
+        return float(np.asarray(self.region(level).contains(self.truth))[there].mean())
+
+
+def locate_log(log: KitLog, stages: Stages | None = None) -> LocatedPath:
+    """Locate the path that a kit measured."""
+    stages, motion = stages or Stages(), {}
+    if log.odometry is not None:
+        moves, turns = dead_reckoning(log.times, *log.odometry.T)
+        motion = {"moves": moves, "turns": turns}
+    with stages("path"):
+        found = locate_path(
+            log.anchors, log.anchor, log.ranges, log.times, sigma=log.sigma, **motion
+        )
+        path = jax.tree.map(np.asarray, found)
+    with stages("windows"):
+        # The path as the start spares windows the local minima far away.
+        windows = window_positions(log, log.ranges, path.positions)
+        known = (log.ranges - path.offsets[log.anchor]) / path.scale
+        corrected = window_positions(log, known, path.positions)
+    truth = None
+    if log.truth is not None:
+        columns = [
+            np.interp(log.times, log.truth[:, 0], column, left=np.nan, right=np.nan)
+            for column in log.truth[:, 1:].T
+        ]
+        truth = np.stack(columns, -1)
+    return LocatedPath(log, path, dilution(log, path.positions), windows, corrected, truth)
+
+
+def window_positions(
+    log: KitLog, ranges: np.ndarray, start: np.ndarray, loss: str = "squared"
+) -> np.ndarray:
+    """Return the place of each row by its window alone: no motion, no offsets.
+
+    A window is the 15 ranges around a row. Gauss-Newton steps with the weights of a loss minimise
+    it, all windows at once.
+
+    Args:
+      log: anchors and rows.
+      ranges: shape (rows,), metres, corrected or not.
+      start: shape (rows, dim).
+      loss: "squared", "soft_l1" or "huber", in metres.
+    """
+    weigh = {
+        "squared": np.ones_like,
+        "soft_l1": lambda gap: 1 / np.sqrt(1 + gap**2),
+        "huber": lambda gap: np.minimum(1, 1.345 / np.maximum(np.abs(gap), 1.345)),
+    }[loss]
+    rows, dim = start.shape
+    width = min(_WINDOW, rows)
+    first = np.clip(np.arange(rows) - width // 2, 0, rows - width)
+    taken = first[:, None] + np.arange(width)
+    anchors, measured = log.anchors[log.anchor][taken], ranges[taken]
+    places, floor = start.copy(), 1e-6 * np.eye(dim)
+    for _ in range(30):
+        offset = places[:, None] - anchors
+        distance = np.maximum(np.linalg.norm(offset, axis=2), 1e-9)
+        direction, gap = offset / distance[..., None], distance - measured
+        weighted = weigh(gap)[..., None] * direction
+        matrix = np.einsum("rwi,rwj->rij", weighted, direction) + floor
+        slope = np.einsum("rwi,rw->ri", weighted, gap)
+        places = places - np.linalg.solve(matrix, slope[..., None])[..., 0]
+    return places
+
+
+def dilution(log: KitLog, places: np.ndarray) -> np.ndarray:
+    """Return sqrt(trace((U^T U)^-1)) of the directions U to all anchors, shape (rows,)."""
+    offset = places[:, None] - log.anchors
+    distance = np.maximum(np.linalg.norm(offset, axis=2), 1e-9)
+    direction = offset / distance[..., None]
+    variances = np.linalg.eigvalsh(np.einsum("rai,raj->rij", direction, direction))
+    return np.sqrt((1 / np.maximum(variances, 1e-12)).sum(1))
