@@ -3,7 +3,7 @@ r"""The path of a target from ranges at many times, with offsets and a scale of 
 A row is one range, of the anchor a_l at the time t_i; rows are in the order of time, and several
 may share a time:
 
-    d_i = c (||x_i - a_l|| ) + b_l + noise of the scale sigma,   b_l ~ N(0, tau^2),  c ~ N(1, 0.1^2)
+    d_i = c ||x_i - a_l|| + b_l + noise of the scale sigma,   b_l ~ N(0, tau^2),  c ~ N(1, 0.1^2)
     x_i = x_{i-1} + B_i h_{i-1},   h_i = R_i h_{i-1},   both with noise
 
 B_i is the displacement since the row before in the frame of the target's body, and R_i its turn,
@@ -21,8 +21,9 @@ sigma, q, p and tau descend, by a search along their logarithms, the robust nega
 
     sum_i  beta log(S_i) / 2 + huber(e_i / sqrt(S_i)),   S_i = H_i P_i H_i^T + sigma_i^2
 
-of the innovations e_i, with beta = E[z huber'(z)] of a standard normal z, which makes sigma right
-for normal errors. With tau the data say whether anchors have offsets at all.
+of the innovations e_i up to 5 deviations, with beta = E[z huber'(z)] of a standard normal z, which
+makes sigma right for normal errors; in the first steps sigma follows the median of |e| / sqrt(S).
+With tau the data say whether anchors have offsets at all.
 
 References: B. M. Bell, "The iterated Kalman smoother as a Gauss-Newton method", SIAM J.
 Optimization 4(3), 1994; P. J. Huber, "Robust Statistics", 1981, sections 6.4 and 7.8; F. C.
@@ -168,19 +169,18 @@ def locate_path(
         moves = finite_array("moves", moves, (rows, 2)).astype(dtype).at[0].set(0)
         turns = finite_array("turns", turns, (rows,)).astype(dtype).at[0].set(0)
         fastest = jnp.full((), 2.0, dtype)  # a length of the heading h; it is 1 if all is right
-    flags = flag("offsets", offsets), flag("scale", scale)
+    free = jnp.asarray([flag("offsets", offsets), flag("scale", scale)], dtype)
     return _located(
-        anchors, which.astype(jnp.int32), ranges, relative, spans, moves, turns, fastest, *flags
+        anchors, which.astype(jnp.int32), ranges, relative, spans, moves, turns, fastest, free
     )
 
 
-@partial(jax.jit, static_argnames=("offsets", "scale"))
-def _located(
-    anchors, which, ranges, relative, spans, moves, turns, fastest, offsets, scale
-) -> PathEstimate:
-    dtype, (count, dim) = anchors.dtype, anchors.shape
+@jax.jit
+def _located(anchors, which, ranges, relative, spans, moves, turns, fastest, free) -> PathEstimate:
+    (count, dim), (offsets, scale) = anchors.shape, free
+    dtype = anchors.dtype
     middle = jnp.mean(anchors, 0)
-    reach = 1.2 * jnp.maximum(jnp.max(jnp.abs(anchors - middle)), jnp.median(ranges))
+    reach = 1.2 * jnp.maximum(jnp.max(jnp.abs(anchors - middle[None])), jnp.median(ranges))
     first, duration = _windowed(anchors, which, ranges, spans, middle, reach)
     fastest = jnp.where(jnp.isinf(fastest), 2 * reach / duration, fastest)
     prior = jnp.concatenate(
@@ -188,10 +188,12 @@ def _located(
             jnp.full(dim, 3 * reach),
             jnp.full(dim, fastest),
             jnp.full(1, _SCALE_DEVIATION * scale),
-            jnp.full(count, 1.0 * offsets),
+            jnp.full(count, offsets),
         ]
-    ).astype(dtype)
-    centre = jnp.concatenate([middle, jnp.zeros(dim), jnp.ones(1), jnp.zeros(count)]).astype(dtype)
+    )
+    centre = jnp.concatenate(
+        [middle, jnp.zeros(dim, dtype), jnp.ones(1, dtype), jnp.zeros(count, dtype)]
+    )
     lengths = kernels.safe_norm(moves)
     rows = _Rows(
         anchors,
@@ -209,7 +211,7 @@ def _located(
     )
     states = jnp.broadcast_to(centre, (len(ranges), len(centre))).at[:, :dim].set(first)
     gaps = jnp.abs(_residuals(rows, states)) / relative
-    sigma = _MAD_TO_DEVIATION * jnp.median(gaps) + jnp.finfo(dtype).eps * reach
+    sigma = _MAD_TO_DEVIATION * jnp.median(gaps) + 4 * jnp.finfo(dtype).eps * reach
     # As much noise as displaces a target by sigma / 3 within the ranges that locate it once.
     travelled = jnp.maximum(jnp.sum(lengths) * duration / jnp.maximum(jnp.sum(spans), 1e-30), 1e-30)
     begin = jnp.stack(
@@ -251,31 +253,43 @@ def _searched(rows: _Rows, states: jax.Array, first: jax.Array):
 
     def going(carry):
         _, _, move, step = carry
-        return (step < _MOST_STEPS) & (jnp.max(move) > _SMALLEST_MOVE)
+        moving = (step <= _REJECTING) | (jnp.max(move) > _SMALLEST_MOVE)
+        return (step < _MOST_STEPS) & moving
 
     def advance(carry):
         logs, states, move, step = carry
-        weights = _weights(rows, states, logs, step >= _REJECTING)
+        early = step < _REJECTING
+        weights = _weights(rows, states, logs, ~early)
         states, _ = smoothed(_chain(rows, states, logs, weights))
-        weights = _weights(rows, states, logs, step >= _REJECTING)
-        costs = jax.vmap(lambda logs: _cost(rows, states, logs, weights))(logs + around * move)
+        weights = _weights(rows, states, logs, ~early)
+        costs, medians = jax.vmap(lambda logs: _cost(rows, states, logs, weights))(
+            logs[None] + around * move[None]
+        )
         up, down = costs[1 : number + 1], costs[number + 1 :]
         limit = costs[0] - _BETTER
         sign = jnp.where((up < limit) & (up <= down), 1, jnp.where(down < limit, -1, 0))
-        return logs + sign * move, states, jnp.where(sign == 0, 0.6 * move, move), step + 1
+        shorter = jnp.where(sign == 0, 0.6 * move, jnp.minimum(1.5 * move, 1))
+        change = sign * move
+        # Outliers break the likelihood as long as they are not rejected, but not the median.
+        robust = jnp.clip(jnp.log(jnp.maximum(medians[0], 1e-30)), -1, 1)
+        change = change.at[0].set(jnp.where(early, robust, change[0]))
+        return logs + change, states, jnp.where(early, 1, shorter), step + 1
 
     start = first, states, jnp.ones_like(first), jnp.zeros((), jnp.int32)
     logs, states, _, step = jax.lax.while_loop(going, advance, start)
     return logs, states, step
 
 
-def _cost(rows: _Rows, states, logs, weights) -> jax.Array:
-    """Return the robust negative log-likelihood of the innovations."""
+def _cost(rows: _Rows, states, logs, weights) -> tuple[jax.Array, jax.Array]:
+    """Return the robust negative log-likelihood of the innovations, and their robust deviation."""
     seen = filtered(_chain(rows, states, logs, weights))
     variance = seen.variance + (jnp.exp(logs[0]) * rows.relative) ** 2
     size = jnp.abs(seen.innovation) / jnp.sqrt(variance)
+    deviation = _MAD_TO_DEVIATION * jnp.median(size)
+    size = jnp.minimum(size, _REJECTED)
     loss = jnp.where(size < _TUNING, size**2 / 2, _TUNING * (size - _TUNING / 2))
-    return jnp.sum(_CONSISTENT * jnp.log(variance) / 2 + loss)
+    cost = jnp.sum(jnp.where(weights > 0, _CONSISTENT * jnp.log(variance) / 2 + loss, 0))
+    return cost, deviation
 
 
 def _weights(rows: _Rows, states, logs, reject) -> jax.Array:
@@ -297,7 +311,7 @@ def _chain(rows: _Rows, states, logs, weights) -> Chain:
     walk, lengths = turning**2 * rows.spans, rows.lengths
 
     def blocks(variances):
-        return variances[:, None, None] * identity
+        return variances[:, None, None] * identity[None]
 
     noise = jnp.zeros((count, size, size), dtype)
     noise = noise.at[:, place, place].set(blocks(walk * lengths**2 / 3 + slip**2 * rows.spans))
@@ -341,19 +355,19 @@ def _windowed(anchors, which, ranges, spans, middle, reach) -> tuple[jax.Array, 
     width = min(rows, max(5 * dim, 2 * count))
     axis = jnp.linspace(-1, 1, {2: 40, 3: 16}[dim], dtype=anchors.dtype) * reach
     mesh = jnp.meshgrid(*(axis,) * dim, indexing="ij")
-    grid = middle + jnp.stack([each.reshape(-1) for each in mesh], -1)
-    lengths = kernels.safe_norm(grid[:, None] - anchors)  # (points, anchors)
+    grid = middle[None] + jnp.stack([each.reshape(-1) for each in mesh], -1)
+    lengths = kernels.safe_norm(grid[:, None] - anchors[None])  # (points, anchors)
     apart = max(width // 3, 1)
     starts = jnp.minimum(jnp.arange(0, rows, apart), rows - width)
 
     def best(start):
         taken = start + jnp.arange(width)
-        costs = jnp.sum(jnp.abs(lengths[:, which[taken]] - ranges[taken]), 1)
+        costs = jnp.sum(jnp.abs(lengths[:, which[taken]] - ranges[taken][None]), 1)
         return grid[jnp.argmin(costs)]
 
     places = jax.lax.map(best, starts)
     centres = starts + width // 2
-    nearest = jnp.argmin(jnp.abs(jnp.arange(rows)[:, None] - centres), 1)
+    nearest = jnp.argmin(jnp.abs(jnp.arange(rows)[:, None] - centres[None]), 1)
     duration = jnp.sum(spans) * width / rows
     return places[nearest], jnp.maximum(duration, 1e-30)
 

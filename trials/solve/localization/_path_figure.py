@@ -48,9 +48,8 @@ def _draw_map(axes, found: LocatedPath) -> None:
             drawn(printable(name), 12), place[:2], xytext=(5, 5), textcoords="offset points"
         )
     if found.rejected.any():
-        axes.scatter(
-            *places[found.rejected].T[:2], marker="x", color=RED, s=25, zorder=4, label="range rejected"
-        )
+        lost = places[found.rejected].T[:2]
+        axes.scatter(*lost, marker="x", color=RED, s=25, zorder=4, label="range rejected")
     axes.set(aspect="equal", xlabel="x (m)", ylabel="y (m)")
     axes.ticklabel_format(useOffset=False, style="plain")
     axes.legend(loc="best", fontsize="small")
