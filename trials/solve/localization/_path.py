@@ -7,14 +7,15 @@ import numpy as np
 
 from fedjax_admm._shown import short_repr
 from fedjax_admm.direct import PathEstimate, dead_reckoning, locate_path
-from fedjax_admm.regions import Ellipse, ellipse
+from fedjax_admm.losses import squared
+from fedjax_admm.problems import localization
+from fedjax_admm.regions import Ellipse, ellipse, refine
 from fedjax_admm.trials.solve._command import Stages
 from fedjax_admm.trials.tables import KitLog
 
 LEVEL = 0.9  # of the ellipses
 SURE = 3  # posterior deviations: a larger offset is called one
 POOR = 5  # dilution: a larger one is called poor geometry
-_WINDOW = 15  # ranges of a window
 
 
 @short_repr
@@ -87,40 +88,20 @@ def locate_log(log: KitLog, stages: Stages | None = None) -> LocatedPath:
     return LocatedPath(log, path, dilution(log, path.positions), windows, corrected, truth)
 
 
-def window_positions(
-    log: KitLog, ranges: np.ndarray, start: np.ndarray, loss: str = "squared"
-) -> np.ndarray:
-    """Return the place of each row by its window alone: no motion, no offsets.
-
-    A window is the 15 ranges around a row. Gauss-Newton steps with the weights of a loss minimise
-    it, all windows at once.
+def window_positions(log: KitLog, ranges: np.ndarray, start: np.ndarray) -> np.ndarray:
+    """Return the place of each row, (rows, dim), by least squares of the window around it alone.
 
     Args:
       log: anchors and rows.
       ranges: shape (rows,), metres, corrected or not.
-      start: shape (rows, dim).
-      loss: "squared", "soft_l1" or "huber", in metres.
+      start: shape (rows, dim), metres.
     """
-    weigh = {
-        "squared": np.ones_like,
-        "soft_l1": lambda gap: 1 / np.sqrt(1 + gap**2),
-        "huber": lambda gap: np.minimum(1, 1.345 / np.maximum(np.abs(gap), 1.345)),
-    }[loss]
-    rows, dim = start.shape
-    width = min(_WINDOW, rows)
-    first = np.clip(np.arange(rows) - width // 2, 0, rows - width)
-    taken = first[:, None] + np.arange(width)
-    anchors, measured = log.anchors[log.anchor][taken], ranges[taken]
-    places, floor = start.copy(), 1e-6 * np.eye(dim)
-    for _ in range(30):
-        offset = places[:, None] - anchors
-        distance = np.maximum(np.linalg.norm(offset, axis=2), 1e-9)
-        direction, gap = offset / distance[..., None], distance - measured
-        weighted = weigh(gap)[..., None] * direction
-        matrix = np.einsum("rwi,rwj->rij", weighted, direction) + floor
-        slope = np.einsum("rwi,rw->ri", weighted, gap)
-        places = places - np.linalg.solve(matrix, slope[..., None])[..., 0]
-    return places
+
+    def place(distances: jax.Array, first: jax.Array) -> jax.Array:
+        problem = localization(log.anchors, distances, sigma=1.0, start=first)
+        return refine(problem, first, squared(), steps=20).position
+
+    return np.asarray(jax.jit(jax.vmap(place))(log.windows(ranges), start))
 
 
 def dilution(log: KitLog, places: np.ndarray) -> np.ndarray:
