@@ -157,6 +157,39 @@ def plot_tree(tree: Any, axes: "Axes | None") -> "Axes":
     return axes
 
 
+def plot_ellipses(region: Any, axes: "Axes | None", style: Mapping[str, Any]) -> "Axes":
+    """Draw elliptical regions on a map; see `Ellipse.plot`.
+
+    The shadow of `(x - c)^T M^{-1} (x - c) <= q` on the first two coordinates has the same q and
+    the leading 2 x 2 block of M.
+    """
+    axes = _axes(axes)
+    from matplotlib.collections import EllipseCollection
+
+    centres = np.asarray(region.centre, np.float64)[..., :2].reshape(-1, 2)
+    dim = np.shape(region.matrix)[-1]
+    matrices = np.asarray(region.matrix, np.float64).reshape(-1, dim, dim)[:, :2, :2]
+    squares, directions = np.linalg.eigh(matrices)
+    widths = 2 * np.sqrt(squares * np.asarray(region.threshold, np.float64).reshape(-1, 1))
+    angles = np.degrees(np.arctan2(directions[:, 1, 1], directions[:, 0, 1]))
+    collection = EllipseCollection(
+        widths[:, 1],
+        widths[:, 0],
+        angles,
+        units="xy",
+        offsets=centres,
+        offset_transform=axes.transData,
+        **{"facecolors": "none", "edgecolors": COLOURS[0], "linewidths": 0.8} | style,
+    )
+    axes.add_collection(collection)
+    corners = np.concatenate(
+        [centres - widths.max(1)[:, None] / 2, centres + widths.max(1)[:, None] / 2]
+    )
+    axes.update_datalim(corners)
+    axes.autoscale_view()
+    return axes
+
+
 def _axes(axes: "Axes | None") -> "Axes":
     """Return the axes, or new ones, which a notebook shows."""
     if axes is not None:

@@ -13,6 +13,7 @@ from fedjax_admm.measures._localization import (
     FAILURE_DISTANCE as FAILURE_DISTANCE,
     localization_error as localization_error,
     position_error as position_error,
+    region_coverage as region_coverage,
 )
 from fedjax_admm.measures._models import (
     accuracy as accuracy,

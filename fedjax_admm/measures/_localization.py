@@ -1,4 +1,4 @@
-"""Measures of localisation: the distance of the estimate to the target."""
+"""Measures of localisation: the distance to the target, and whether a region covers it."""
 
 from typing import Any
 
@@ -30,3 +30,20 @@ def position_error(problem: Any, position: jax.Array) -> dict[str, jax.Array]:
     error = safe_norm(position - problem.target)
     failure = (error > FAILURE_DISTANCE).astype(error.dtype)
     return {"error": error, "failure": jnp.where(jnp.isnan(error), error, failure)}
+
+
+@needs(KnownTarget)
+def region_coverage(problem: Any, region: Any) -> dict[str, jax.Array]:
+    """Measure whether a region holds the target; its mean over trials is the coverage.
+
+    Args:
+      problem: with a target, shape (dim,), or (times, dim) of a path.
+      region: with `contains(points)` and `radius()`, such as `regions.ellipse(...)`.
+
+    Returns:
+      "covered": 1 where the region contains the target, else 0; of a path the share of times;
+      "radius": that of the region, metres, of a path the mean; both shape ().
+    """
+    radius = region.radius()
+    covered = region.contains(problem.target).astype(radius.dtype)
+    return {"covered": jnp.mean(covered), "radius": jnp.mean(radius)}

@@ -8,11 +8,10 @@ With J_i = (u, e_l) the Jacobian of the range i and H the Hessian of F at the fi
     information   v_i = v = sum_j psi(z_j)^2 / (n - sum_j h_j), the same for all
 
 The sandwich holds for errors whose sizes differ from range to range; the other one assumes that
-they are alike in units of sigma, and is `s^2 (J^T J)^{-1}` for the squared loss. Both are free of
-the scale of sigma and of the loss. h_i is the leverage of a range in the reweighted least-squares
-fit, `w_i^2 (psi / z) J_i^T H_w^{-1} J_i`, and n the number of ranges. An offset at one of its bounds
-counts as known. Where the Hessian in the position of a time is not positive definite, psi / z and
-flat spheres take the place of psi' and of round ones there.
+they are alike in units of sigma, and is `s^2 (J^T J)^{-1}` for the squared loss. n is the number of
+ranges and h_i the leverage of one in the reweighted least-squares fit, `w_i^2 (psi / z) J_i^T
+H_w^{-1} J_i`. An offset at one of its bounds counts as known. Where the Hessian in the position of
+a time is not positive definite, psi / z and flat spheres replace psi' and round ones there.
 
 Reference: P. J. Huber, E. M. Ronchetti, "Robust Statistics", 2nd edition, Wiley 2009, sections 6.3
 and 7.6; J. G. MacKinnon, H. White, "Some heteroskedasticity-consistent covariance matrix estimators
@@ -29,12 +28,13 @@ from fedjax_admm._pytrees import pytree_dataclass
 from fedjax_admm.kernels import eigh_by_rotations
 from fedjax_admm.losses import SampleLoss
 from fedjax_admm.problems import Localization, RangeLocalization
-from fedjax_admm.regions._refine import Fit, checked_loss
+from fedjax_admm.regions._refine import Fit
 from fedjax_admm.regions._terms import (
     Arrow,
     Terms,
     arrow,
     blocks,
+    checked_loss,
     curvature,
     lone,
     ratio,
@@ -50,6 +50,7 @@ class Covariance:
 
     position: jax.Array  # shape=(times, dim, dim); (dim, dim) of a single time
     offsets: jax.Array  # shape=(clients, clients): 0 for offsets that are known
+    degrees: jax.Array  # shape=(): of freedom, n - sum_i h_i, at least 1
 
 
 def covariance(
@@ -76,18 +77,16 @@ def covariance(
       InputError: the problem, the loss or the kind is another one.
     """
     one_of("kind", kind, ("sandwich", "information"))
-    terms, loss = terms_of(problem), checked_loss(loss)
+    terms = terms_of(problem)
+    loss = checked_loss(loss, terms.anchors.dtype)
     rows = rows_of(problem, fit.model)
     residuals = terms.residuals(rows, fit.offsets)
     radius, ways = terms.lengths(rows)
     slopes = slope(loss, residuals)
-    free = _free(terms, fit.offsets, jnp.sum(terms.weights * slopes, (1, 2)))
+    free = free_offsets(terms, loss, residuals, fit.offsets)
     spread = 1 - leverages(terms, loss, residuals, ways, free)
-    if kind == "sandwich":
-        parts = slopes**2 / spread
-    else:
-        known = jnp.sum(jnp.where(terms.weights > 0, spread, 0))
-        parts = jnp.sum(slopes**2) / jnp.maximum(known, 1e-6)
+    degrees = jnp.maximum(jnp.sum(jnp.where(terms.weights > 0, spread, 0)), 1)
+    parts = slopes**2 / spread if kind == "sandwich" else jnp.sum(slopes**2) / degrees
     variances = jnp.sum(terms.weights**2 * parts, -1)
     hessian = _hessian(terms, loss, residuals, radius, ways, free)
     between = _between(hessian, ways, free)
@@ -102,7 +101,15 @@ def covariance(
     shared = jnp.einsum("tcm,mn,tdn->tcd", hessian.across, offsets, hessian.across)
     whole = own - mixed - jnp.swapaxes(mixed, -1, -2) + shared
     dim = terms.anchors.shape[1]
-    return Covariance(lone(whole[:, :dim, :dim], 0), offsets)
+    return Covariance(lone(whole[:, :dim, :dim], 0), offsets, degrees)
+
+
+def free_offsets(
+    terms: Terms, loss: SampleLoss, residuals: jax.Array, offsets: jax.Array
+) -> jax.Array:
+    """Return which offsets no bound holds, bool, shape (clients,)."""
+    slopes = jnp.sum(terms.weights * slope(loss, residuals), (1, 2))
+    return terms.free(offsets, slopes + terms.pull(offsets))
 
 
 def leverages(
@@ -123,12 +130,6 @@ def _between(system: Arrow, ways: jax.Array, free: jax.Array) -> jax.Array:
     return own - jnp.einsum("tcm,ltc->ltm", system.across, ways)
 
 
-def _free(terms: Terms, offsets: jax.Array, slopes: jax.Array) -> jax.Array:
-    if terms.prior is not None:
-        slopes = slopes + terms.prior.precision * (offsets - terms.prior.centre)
-    return terms.free(offsets, slopes)
-
-
 def _hessian(
     terms: Terms,
     loss: SampleLoss,
@@ -142,7 +143,7 @@ def _hessian(
     curvatures = jnp.sum(squares * curvature(loss, residuals), -1)
     bend = jnp.sum(terms.weights * slope(loss, residuals), -1) / jnp.maximum(radius, 1e-12)
     own = blocks(ways, curvatures, bend, terms.anchors.shape[1])
-    positive = jnp.min(eigh_by_rotations(own)[0], -1) > 0
+    positive = jnp.min(eigh_by_rotations(own)[0], -1)[None] > 0
     safe = jnp.sum(squares * ratio(loss, residuals), -1)
     return arrow(
         terms,

@@ -1,12 +1,16 @@
 """Elliptical regions, `(x - centre)^T matrix^{-1} (x - centre) <= threshold`."""
 
+from collections.abc import Callable
+from typing import Any
+
 import jax
 import jax.numpy as jnp
-from jax.scipy.special import gammainc
+from jax.scipy.special import betainc, gammainc
 from jax.typing import ArrayLike
 
 from fedjax_admm._checks import finite_array, number, real_array
 from fedjax_admm._linear_algebra import positive_inverse
+from fedjax_admm._plots import plot_ellipses
 from fedjax_admm._pytrees import pytree_dataclass
 from fedjax_admm.kernels import eigh_by_rotations
 
@@ -24,13 +28,15 @@ class Ellipse:
 
     def scores(self, points: jax.Array) -> jax.Array:
         """Return `sqrt((x - centre)^T matrix^{-1} (x - centre))`: (..., dim) to (...)."""
-        gap = points - self.centre
+        shape = jnp.broadcast_shapes(points.shape, self.centre.shape)
+        gap = jnp.broadcast_to(points, shape) - jnp.broadcast_to(self.centre, shape)
         scaled = jnp.einsum("...ij,...j->...i", positive_inverse(self.matrix), gap)
         return jnp.sqrt(jnp.maximum(jnp.sum(gap * scaled, -1), 0))
 
     def contains(self, points: jax.Array) -> jax.Array:
         """Return which points lie inside, bool: (..., dim) to (...)."""
-        return self.scores(points) ** 2 <= self.threshold
+        scores = self.scores(points)
+        return scores**2 <= jnp.broadcast_to(self.threshold, scores.shape)
 
     def axes(self) -> tuple[jax.Array, jax.Array]:
         """Return the half axes, (..., dim), metres, falling, and their directions as columns."""
@@ -39,6 +45,15 @@ class Ellipse:
         variances = jnp.take_along_axis(variances, order, -1)
         directions = jnp.take_along_axis(directions, order[..., None, :], -1)
         return jnp.sqrt(jnp.maximum(variances, 0) * self.threshold[..., None]), directions
+
+    def plot(self, *, axes: Any = None, **style: Any) -> Any:
+        """Draw the regions on a map and return matplotlib's Axes; in space, their shadows on it.
+
+        Args:
+          axes: what to draw into; new ones if None.
+          **style: of matplotlib's `EllipseCollection`, such as `edgecolors`.
+        """
+        return plot_ellipses(self, axes, style)
 
     def radius(self) -> jax.Array:
         """Return the geometric mean of the half axes, shape (...), metres."""
@@ -51,17 +66,22 @@ def ellipse(
     matrix: ArrayLike,
     level: ArrayLike = 0.9,
     *,
+    degrees: ArrayLike | None = None,
     threshold: ArrayLike | None = None,
 ) -> Ellipse:
     """Build the region that holds a normal position of some covariance with a probability.
+
+    The threshold is the quantile of chi-squared with dim degrees of freedom; or that of `dim F`
+    with dim and `degrees` of freedom, for a covariance that few residuals estimate.
 
     Args:
       centre: shape (..., dim), metres.
       matrix: the covariance, shape (..., dim, dim), square metres.
       level: the probability, between 0 and 1.
+      degrees: of freedom of the covariance, shape (...), as `Covariance.degrees`; without end if
+        None.
       threshold: of the squared distance in units of the matrix, shape (...), where it comes from
-        elsewhere, as the square of a conformal radius; the quantile of chi-squared with dim degrees
-        of freedom if None.
+        elsewhere, as the square of a conformal radius.
 
     Returns:
       The region.
@@ -74,7 +94,11 @@ def ellipse(
     centre = jnp.asarray(centre)
     matrix = real_matrix(matrix, centre)
     if threshold is None:
-        threshold = chi_squared_quantile(level.astype(centre.dtype), centre.shape[-1])
+        probability, dim = level.astype(centre.dtype), centre.shape[-1]
+        if degrees is None:
+            threshold = chi_squared_quantile(probability, dim)
+        else:
+            threshold = f_quantile(probability, dim, jnp.asarray(degrees, centre.dtype))
     threshold = jnp.broadcast_to(jnp.asarray(threshold, centre.dtype), centre.shape[:-1])
     return Ellipse(centre, matrix, threshold, level)
 
@@ -98,11 +122,29 @@ def chi_squared_quantile(level: jax.Array, degrees: int) -> jax.Array:
     tail = -jnp.log1p(-level)
     high = degrees + 2 * jnp.sqrt(degrees * tail) + 2 * tail
     half = jnp.asarray(degrees / 2, level.dtype)
+    return _bisected(lambda q: gammainc(half, q / 2), level, high)
+
+
+def f_quantile(level: jax.Array, dim: int, degrees: jax.Array) -> jax.Array:
+    """Return `dim q` with P(F <= q) = level, F of `dim` and `degrees` degrees of freedom.
+
+    `x = dim F / (degrees + dim F)` has the beta distribution of dim / 2 and degrees / 2.
+    """
+    half = jnp.asarray(dim / 2, level.dtype)
+    level, degrees = jnp.broadcast_arrays(level, degrees)
+    share = _bisected(lambda x: betainc(half, degrees / 2, x), level, jnp.ones_like(level))
+    return degrees * share / (1 - share)
+
+
+def _bisected(
+    probability: Callable[[jax.Array], jax.Array], level: jax.Array, high: jax.Array
+) -> jax.Array:
+    """Return where a distribution function that rises from 0 reaches the level, below `high`."""
 
     def halve(ends, _):
         low, high = ends
         middle = (low + high) / 2
-        below = gammainc(half, middle / 2) < level
+        below = probability(middle) < level
         return (jnp.where(below, middle, low), jnp.where(below, high, middle)), None
 
     (_, found), _ = jax.lax.scan(halve, (jnp.zeros_like(high), high), length=_BISECTIONS)

@@ -5,8 +5,8 @@ With z, w, u and the arrow of `_terms`, a step solves
     k_lt = sum_i w_lti^2 psi(z_lti) / z_lti,   g_lt = sum_i w_lti psi(z_lti)
     (arrow of k, times 1 + lambda) (dx, dc, db) = -(gradient of F)
 
-and is taken if F does not grow; lambda falls fourfold after a step that is taken and rises eightfold
-after one that is not. Offsets are cut to their bounds.
+and is taken if F does not grow; lambda falls fourfold after a step that is taken and rises
+eightfold after one that is not. Offsets are cut to their bounds.
 
 Reference: P. W. Holland, R. E. Welsch, "Robust regression using iteratively reweighted
 least-squares", Communications in Statistics A 6(9) (1977) 813-827; D. W. Marquardt, "An algorithm
@@ -23,11 +23,10 @@ from fedjax_admm._checks import count
 from fedjax_admm._pytrees import pytree_dataclass
 from fedjax_admm.losses import SampleLoss
 from fedjax_admm.problems import Localization, RangeLocalization
-from fedjax_admm.regions._losses import soft_l1
 from fedjax_admm.regions._terms import (
     Terms,
     arrow,
-    check_loss,
+    checked_loss,
     lone,
     ratio,
     rows_of,
@@ -77,8 +76,9 @@ def refine(
     Raises:
       InputError: the problem or the loss is of another kind.
     """
-    terms, loss, steps = terms_of(problem), checked_loss(loss), count("steps", steps)
+    terms, steps = terms_of(problem), count("steps", steps)
     dtype = terms.anchors.dtype
+    loss = checked_loss(loss, dtype)
     if isinstance(start, Fit):
         model, offsets = start.model, start.offsets
     else:
@@ -90,28 +90,28 @@ def refine(
     return Fit(rows.reshape(-1), offsets, problem.dim, rows.shape[1])
 
 
-def checked_loss(loss: SampleLoss | None) -> SampleLoss:
-    """Return a loss that can be fitted; None stands for soft l1."""
-    if loss is None:
-        return soft_l1()
-    check_loss(loss)
-    return loss
-
-
 def descended(
-    terms: Terms, loss: SampleLoss, rows: jax.Array, offsets: jax.Array, steps: int
+    terms: Terms,
+    loss: SampleLoss,
+    rows: jax.Array,
+    offsets: jax.Array,
+    steps: int,
+    *,
+    fixed: int = 0,
 ) -> tuple[jax.Array, jax.Array]:
-    """Return positions (times, columns) and offsets (clients,) after some steps."""
+    """Return positions (times, columns) and offsets (clients,) after some steps.
+
+    The first `fixed` columns stay where they are.
+    """
+    moving = (jnp.arange(rows.shape[1]) >= fixed).astype(rows.dtype)[None, None]
 
     def step(carry, _):
         rows, offsets, damping, cost = carry
         residuals = terms.residuals(rows, offsets)
-        _, ways = terms.lengths(rows)
+        ways = terms.lengths(rows)[1] * moving
         slopes = jnp.sum(terms.weights * slope(loss, residuals), -1)
         curvatures = jnp.sum(terms.weights**2 * ratio(loss, residuals), -1)
-        right = jnp.sum(slopes, 1)
-        if terms.prior is not None:
-            right += terms.prior.precision * (offsets - terms.prior.centre)
+        right = jnp.sum(slopes, 1) + terms.pull(offsets)
         system = arrow(terms, ways, curvatures, terms.free(offsets, right), damping=damping)
         moves, shifts = system.solve(jnp.einsum("ltc,lt->tc", ways, slopes), right)
         new_rows, new_offsets = rows - moves, offsets - shifts

@@ -8,7 +8,7 @@ where rho is a robust loss, divided by its curvature at 0, w = weight / sigma in
 the precision of the prior of the offset, 1/metres^2. The Jacobian of r_lti in (x_t, c_t) is
 u_lt = ((x_t - a_l) / ||x_t - a_l||, 1) and in b_l it is 1, so that Hessians are arrows:
 
-    [ A_1           B_1 ]       A_t = sum_l k_lt u_lt u_lt^T + sum_l g_lt (I - u u^T) / ||x_t - a_l||
+    [ A_1           B_1 ]       A_t = sum_l k_lt u u^T + sum_l g_lt (I - u u^T) / ||x_t - a_l||
     [      ...      ... ]       B_t = [k_1t u_1t, k_2t u_2t, ...]
     [           A_T B_T ]       C   = diag(sum_t k_lt + p_l)
     [ B_1^T ... B_T^T C ]
@@ -16,7 +16,6 @@ u_lt = ((x_t - a_l) / ||x_t - a_l||, 1) and in b_l it is 1, so that Hessians are
 Positions are eliminated: `S = C - sum_t B_t^T A_t^{-1} B_t` has one row per anchor.
 """
 
-from dataclasses import replace
 from typing import Any
 
 import jax
@@ -28,6 +27,7 @@ from fedjax_admm._linear_algebra import positive_inverse
 from fedjax_admm._pytrees import pytree_dataclass
 from fedjax_admm.losses import SampleLoss
 from fedjax_admm.problems import Localization, RangeLocalization
+from fedjax_admm.regions._losses import soft_l1
 
 Array = jax.Array
 
@@ -60,7 +60,7 @@ class Terms:
         """Return z = w r of positions (times, columns) and offsets (clients,), as `ranges`."""
         radius, _ = self.lengths(rows)
         dim = self.anchors.shape[1]
-        total = radius + offsets[:, None] + (rows[:, dim] if rows.shape[1] > dim else 0)
+        total = radius + offsets[:, None] + (rows[None, :, dim] if rows.shape[1] > dim else 0)
         return self.weights * (total[..., None] - self.ranges)
 
     def objective(self, loss: SampleLoss, rows: Array, offsets: Array) -> Array:
@@ -72,6 +72,12 @@ class Terms:
         if self.prior is None:
             return jnp.zeros((), self.ranges.dtype)
         return jnp.sum(self.prior.precision * (offsets - self.prior.centre) ** 2) / 2
+
+    def pull(self, offsets: Array) -> Array:
+        """Return `p_l (b_l - m_l)`, the slope of the penalty, shape (clients,)."""
+        if self.prior is None:
+            return jnp.zeros_like(offsets)
+        return self.prior.precision * (offsets - self.prior.centre)
 
     def free(self, offsets: Array, slopes: Array) -> Array:
         """Return which offsets may move, bool, shape (clients,): a bound holds the others.
@@ -117,15 +123,6 @@ def terms_of(problem: Localization | RangeLocalization) -> Terms:
     return Terms(own.anchors, own.ranges, own.weights, own.offsets)
 
 
-def with_ranges(
-    problem: Localization | RangeLocalization, ranges: Array
-) -> Localization | RangeLocalization:
-    """Return the problem with other ranges, shape (clients, times, ranges)."""
-    if isinstance(problem, Localization):
-        return replace(problem, distances=ranges[:, 0, 0])
-    return replace(problem, ranges=ranges)
-
-
 def rows_of(problem: Localization | RangeLocalization, model: Any) -> Array:
     """Return a model as (times, columns)."""
     columns = problem.dim if isinstance(problem, Localization) else problem.columns
@@ -137,8 +134,9 @@ def lone(array: Array, axis: int) -> Array:
     return jnp.squeeze(array, axis) if array.shape[axis] == 1 else array
 
 
-def check_loss(loss: Any) -> None:
-    """Check that a loss has a slope and is curved at 0."""
+def checked_loss(loss: Any, dtype: Any) -> SampleLoss:
+    """Return a loss that is curved at 0, with its numbers in a dtype; None stands for soft l1."""
+    loss = soft_l1() if loss is None else loss
     if not all(hasattr(loss, name) for name in ("value", "slope", "curvature")):
         raise InputError(
             f"must be a loss of one residual, but it is {one_line(loss)}",
@@ -146,7 +144,8 @@ def check_loss(loss: Any) -> None:
             value=loss,
             remedy="build it, as regions.soft_l1() or losses.huber(1.345)",
         )
-    zero = jnp.zeros(())
+    loss = jax.tree.map(lambda leaf: jnp.asarray(leaf, dtype), loss)
+    zero = jnp.zeros((), dtype)
     bend = loss.curvature(zero, zero)
     if is_concrete(bend) and not float(bend) > 0:
         raise InputError(
@@ -155,6 +154,7 @@ def check_loss(loss: Any) -> None:
             value=loss,
             remedy="use regions.soft_l1 with a small threshold in the place of an absolute value",
         )
+    return loss
 
 
 def value(loss: SampleLoss, residuals: Array) -> Array:
@@ -187,7 +187,7 @@ def blocks(ways: Array, curvatures: Array, bend: Array | None, dim: int) -> Arra
     if bend is None:
         return square
     space = ways[..., :dim]
-    spheres = jnp.sum(bend, 0)[:, None, None] * jnp.eye(dim, dtype=ways.dtype)
+    spheres = jnp.sum(bend, 0)[:, None, None] * jnp.eye(dim, dtype=ways.dtype)[None]
     spheres -= jnp.einsum("ltc,ltd,lt->tcd", space, space, bend)
     return square.at[:, :dim, :dim].add(spheres)
 
@@ -216,7 +216,7 @@ def arrow(
     square = blocks(ways, curvatures, bend, terms.anchors.shape[1])
     # A time with fewer ranges than unknowns keeps what it does not know.
     least = jnp.finfo(ways.dtype).eps * jnp.trace(square, axis1=-2, axis2=-1)
-    eye = jnp.eye(columns, dtype=ways.dtype)
+    eye = jnp.eye(columns, dtype=ways.dtype)[None]
     ridge = 10 * jnp.abs(least) + jnp.finfo(ways.dtype).tiny ** 0.5
     square = square * (1 + damping) + ridge[:, None, None] * eye
     inverse = positive_inverse(square)
@@ -232,4 +232,4 @@ def arrow(
     across = jnp.einsum("tcd,tdl->tcl", inverse, beside)
     own = (jnp.sum(curvatures, 1) + terms.prior.precision) * (1 + damping)
     schur = jnp.diag(jnp.where(free, own, 1)) - jnp.einsum("tcl,tcm->lm", beside, across)
-    return Arrow(inverse, across, positive_inverse(schur) * moves * moves[:, None])
+    return Arrow(inverse, across, positive_inverse(schur) * moves[None] * moves[:, None])
