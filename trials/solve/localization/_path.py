@@ -9,7 +9,7 @@ from fedjax_admm._shown import short_repr
 from fedjax_admm.direct import PathEstimate, dead_reckoning, locate_path
 from fedjax_admm.losses import squared
 from fedjax_admm.problems import localization
-from fedjax_admm.regions import Ellipse, ellipse, refine
+from fedjax_admm.regions import Ellipse, dilution, ellipse, refine
 from fedjax_admm.trials.solve._command import Stages
 from fedjax_admm.trials.tables import KitLog
 
@@ -85,7 +85,8 @@ def locate_log(log: KitLog, stages: Stages | None = None) -> LocatedPath:
             for column in log.truth[:, 1:].T
         ]
         truth = np.stack(columns, -1)
-    return LocatedPath(log, path, dilution(log, path.positions), windows, corrected, truth)
+    spread = np.asarray(dilution(log.anchors, path.positions)["gdop"])
+    return LocatedPath(log, path, spread, windows, corrected, truth)
 
 
 def window_positions(log: KitLog, ranges: np.ndarray, start: np.ndarray) -> np.ndarray:
@@ -102,12 +103,3 @@ def window_positions(log: KitLog, ranges: np.ndarray, start: np.ndarray) -> np.n
         return refine(problem, first, squared(), steps=20).position
 
     return np.asarray(jax.jit(jax.vmap(place))(log.windows(ranges), start))
-
-
-def dilution(log: KitLog, places: np.ndarray) -> np.ndarray:
-    """Return sqrt(trace((U^T U)^-1)) of the directions U to all anchors, shape (rows,)."""
-    offset = places[:, None] - log.anchors
-    distance = np.maximum(np.linalg.norm(offset, axis=2), 1e-9)
-    direction = offset / distance[..., None]
-    variances = np.linalg.eigvalsh(np.einsum("rai,raj->rij", direction, direction))
-    return np.sqrt((1 / np.maximum(variances, 1e-12)).sum(1))
