@@ -31,10 +31,12 @@ from fedjax_admm._run import (
     RoundState as RoundState,
     Run as Run,
     Status as Status,
+    Tracked as Tracked,
     load as load,
     run as run,
     run_until as run_until,
     save as save,
+    track as track,
 )
 from fedjax_admm._version import __version__ as __version__
 from fedjax_admm.devices import device_mesh as device_mesh

@@ -21,3 +21,4 @@ from fedjax_admm._run._rounds import (
     scan_rounds as scan_rounds,
     with_fingerprint as with_fingerprint,
 )
+from fedjax_admm._run._tracking import Tracked as Tracked, track as track

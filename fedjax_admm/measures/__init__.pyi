@@ -39,3 +39,4 @@ from fedjax_admm.measures._ratings import (
     rating_error as rating_error,
 )
 from fedjax_admm.measures._shared import total_loss as total_loss
+from fedjax_admm.measures._tracking import target_regret as target_regret

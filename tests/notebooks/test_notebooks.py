@@ -103,6 +103,12 @@ CHECKS = {
         lines = Path("mine", "summary.csv").read_text().splitlines()
         assert sum(line.startswith("my_experiment,FedADMM,spread,2,200,") for line in lines) == 3
     """,
+    "paths": """
+        assert abs(found.scale - 1.05) < 0.02 and abs(found.offsets[1] - 1.2) < 0.5
+        assert np.array_equal(rejected, wrong) and np.median(error) < 0.2
+        assert medians["path"] < medians["soft l1, corrected"] < medians["soft l1, as measured"]
+        assert tracked[16] < tracked[4] < tracked[1]
+    """,
     "privacy": """
         assert TRIALS == {trials}
         # Every accounting keeps its promise, and that of the plan wastes least.

@@ -31,7 +31,7 @@ if TYPE_CHECKING:
 
 MODELS = "models.csv"
 TABLES = {
-    "localization": ("residuals.csv",),
+    "localization": ("residuals.csv", "positions.csv", "anchors.csv"),
     "networked": ("comparison.csv", "lam_grid.csv"),
     "private": ("ledger.csv", "curve.csv", "private_models.csv", "evaluation.csv"),
     "ratings": ("factors.npz", "curve.csv"),

@@ -7,6 +7,7 @@ from fedjax_admm.trials.tables._digits import (
     embed_digits as embed_digits,
     load_digits as load_digits,
 )
+from fedjax_admm.trials.tables._kits import KitLog as KitLog, Plane as Plane, read_kit as read_kit
 from fedjax_admm.trials.tables._node_graphs import (
     NEAREST as NEAREST,
     QUANTILES as QUANTILES,

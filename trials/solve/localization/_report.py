@@ -7,6 +7,7 @@ from fedjax_admm.trials.solve.localization._fit import Location
 from fedjax_admm.trials.solve.localization._settings import LocalizationSettings
 
 RESIDUALS, MIRROR = "residuals.csv", "mirror image"
+PATHS = POSITIONS, ANCHORS = "positions.csv", "anchors.csv"  # of paths alone
 
 
 def solution(location: Location, settings: LocalizationSettings, title: str) -> Solution:
@@ -25,6 +26,7 @@ def solution(location: Location, settings: LocalizationSettings, title: str) -> 
         tables={
             MODELS: [["method", *ranges.axes, "sum_of_absolute_residuals", "chosen"], *models],
             RESIDUALS: [names, *residuals],
+            **dict.fromkeys(PATHS),
         },
         draw=lambda: draw_location(location, title),
         data={"sensors": len(ranges.distances), "dimensions": len(ranges.axes)},

@@ -5,12 +5,12 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, ClassVar
 
 from fedjax_admm._shown import short_repr
-from fedjax_admm.trials.solve._options import MOST_ROUNDS, whole
+from fedjax_admm.trials.solve._options import MOST_ROUNDS, text, whole
 from fedjax_admm.trials.solve._settings import Settings
 
 if TYPE_CHECKING:
     from fedjax_admm.trials.solve._command import Solution, Stages
-    from fedjax_admm.trials.tables import RangeTable
+    from fedjax_admm.trials.tables import KitLog, RangeTable
 
 
 @short_repr
@@ -19,22 +19,49 @@ class LocalizationSettings(Settings):
     """Locate a target from the ranges that sensors measured."""
 
     family: ClassVar[str] = "localization"
-    reads: ClassVar[str] = "CSV or Parquet with columns x, y, [z,] range, in metres."
+    reads: ClassVar[str] = "CSV or Parquet: x, y, [z,] range; with --anchors time, anchor, range."
 
+    anchors: Annotated[
+        str | None,
+        text("File of anchors: anchor, x, y[, z] or latitude, longitude.", metavar="FILE"),
+    ] = None
+    odometry: Annotated[
+        str | None, text("File of steps: time, distance, turn.", metavar="FILE")
+    ] = None
+    truth: Annotated[
+        str | None, text("File of the true path, which is only compared.", metavar="FILE")
+    ] = None
     rounds: Annotated[int, whole("Global rounds of FSMDM.", at_most=MOST_ROUNDS)] = 3000
+
+    def check_together(self) -> None:
+        """Check that only a path has an odometer and a true path."""
+        for name in ("odometry", "truth"):
+            if getattr(self, name) is not None and self.anchors is None:
+                raise self.mistake("belongs to a path, which has {anchors}; give both", name)
 
     def wide(self) -> bool:
         """Return True: coordinates of maps have many digits."""
         return True
 
-    def read(self, path: Path) -> "RangeTable":
-        """Read the ranges."""
-        from fedjax_admm.trials.tables import read_ranges
+    def read(self, path: Path) -> "RangeTable | KitLog":
+        """Read the ranges; with anchors, those of a path."""
+        from fedjax_admm.trials.tables import read_kit, read_ranges
 
-        return read_ranges(path)
+        if self.anchors is None:
+            return read_ranges(path)
+        others = (None if name is None else Path(name) for name in (self.odometry, self.truth))
+        return read_kit(path, Path(self.anchors), *others)
 
-    def solve(self, data: "RangeTable", title: str, stages: "Stages") -> "Solution":
-        """Locate the target."""
+    def solve(self, data: "RangeTable | KitLog", title: str, stages: "Stages") -> "Solution":
+        """Locate the target, or its path."""
+        if self.anchors is not None:
+            from fedjax_admm.trials.solve.localization import _path, _path_report
+
+            # Some matrices of the size of the filter's state per range.
+            size = 2 * len(data.axes) + 1 + len(data.names)
+            numbers = 12 * len(data.ranges) * size**2
+            self.check_memory("the path", numbers, "give fewer ranges or fewer anchors")
+            return _path_report.path_solution(_path.locate_log(data, stages), self, title)
         from fedjax_admm.trials.solve.localization import _fit, _report
 
         return _report.solution(_fit.locate(data, self.rounds, stages), self, title)

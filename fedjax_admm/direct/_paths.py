@@ -1,0 +1,415 @@
+r"""The path of a target from ranges at many times, with offsets and a scale of the ranges.
+
+A row is one range, of the anchor a_l at the time t_i; rows are in the order of time, and several
+may share a time:
+
+    d_i = c ||x_i - a_l|| + b_l + noise of the scale sigma,   b_l ~ N(0, tau^2),  c ~ N(1, 0.1^2)
+    x_i = x_{i-1} + B_i h_{i-1},   h_i = R_i h_{i-1},   both with noise
+
+B_i is the displacement since the row before in the frame of the target's body, and R_i its turn,
+as an odometer tells them; h is the unknown heading, whose length is the odometer's factor. Without
+an odometer B_i is the time that has passed and R_i = I, so that h is the velocity. In a span of
+dt, over the length s = |B|, the noise is that of a random walk of h with the intensity q (per
+square root of time) and of x with the intensity p:
+
+    Q_xx = (q^2 dt s^2 / 3 + p^2 dt) I,   Q_xh = q^2 dt s / 2 I,   Q_hh = q^2 dt I
+
+The path is the mode of the posterior with Huber's loss of the residuals, by Gauss-Newton steps:
+each is one pass of filter and smoother over the chain, linear in (x, h, c, b), with the weights
+`min(1, 1.345 sigma / |residual|)`, and 0 beyond 5 sigma in the later steps. Between the steps
+sigma, q, p and tau descend, by a search along their logarithms, the robust negative log-likelihood
+
+    sum_i  beta log(S_i) / 2 + huber(e_i / sqrt(S_i)),   S_i = H_i P_i H_i^T + sigma_i^2
+
+of the innovations e_i up to 5 deviations, with beta = E[z huber'(z)] of a standard normal z, which
+makes sigma right for normal errors; in the first steps sigma follows the median of |e| / sqrt(S).
+With tau the data say whether anchors have offsets at all.
+
+References: B. M. Bell, "The iterated Kalman smoother as a Gauss-Newton method", SIAM J.
+Optimization 4(3), 1994; P. J. Huber, "Robust Statistics", 1981, sections 6.4 and 7.8; F. C.
+Schweppe, "Evaluation of likelihood functions for Gaussian signals", IEEE Transactions on
+Information Theory 11(1), 1965.
+"""
+
+import math
+from functools import partial
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jax.typing import ArrayLike
+
+from fedjax_admm import kernels
+from fedjax_admm._checks import InputError, finite_array, flag, is_concrete, number
+from fedjax_admm._pytrees import pytree_dataclass
+from fedjax_admm.direct._chains import Chain, filtered, smoothed
+
+_TUNING = 1.345  # of Huber's loss: 95 % efficient for normal errors
+_CONSISTENT = math.erf(_TUNING / math.sqrt(2))  # E[z huber'(z)] of a standard normal z
+_REJECTED = 5.0  # sigma: a larger residual counts for nothing
+_SCALE_DEVIATION = 0.1  # of the prior of c
+_MAD_TO_DEVIATION = 1.4826
+_MOST_STEPS, _REJECTING = 60, 10  # Gauss-Newton steps, and from which on ranges are rejected
+_SMALLEST_MOVE = 0.05  # of the search, in the logarithms
+_BETTER = 0.1  # by how much a move lowers the negative log-likelihood
+
+
+@pytree_dataclass
+class PathEstimate:
+    """A located path; rows are those of the ranges."""
+
+    positions: jax.Array  # shape=(rows, dim), metres
+    covariances: jax.Array  # shape=(rows, dim, dim), square metres
+    headings: jax.Array  # shape=(rows, dim): h; the velocity without an odometer
+    residuals: jax.Array  # shape=(rows,): range minus c distance minus b, metres
+    weights: jax.Array  # shape=(rows,): of Huber's loss; 0 of a rejected range
+    scale: jax.Array  # shape=(): c
+    scale_deviation: jax.Array  # shape=(): its posterior standard deviation
+    offsets: jax.Array  # shape=(anchors,): b, metres
+    offset_deviations: jax.Array  # shape=(anchors,), metres
+    noise: jax.Array  # shape=(): sigma, metres
+    turning: jax.Array  # shape=(): q
+    slip: jax.Array  # shape=(): p
+    offset_spread: jax.Array  # shape=(): tau, metres
+    steps: jax.Array  # shape=(), int32: Gauss-Newton steps that were taken
+
+
+@pytree_dataclass
+class _Rows:
+    """What is known before the path is."""
+
+    anchors: jax.Array  # shape=(anchors, dim)
+    anchor: jax.Array  # shape=(rows,), int32
+    ranges: jax.Array  # shape=(rows,)
+    relative: jax.Array  # shape=(rows,): errors' scale in units of the common sigma
+    spans: jax.Array  # shape=(rows,): time since the row before
+    shifts: jax.Array  # shape=(rows, dim, dim): B
+    turns: jax.Array  # shape=(rows, dim, dim): R
+    lengths: jax.Array  # shape=(rows,): s
+    prior: jax.Array  # shape=(size,): standard deviations of the state, those of offsets 1 or 0
+    centre: jax.Array  # shape=(size,): means
+
+
+def locate_path(
+    anchors: ArrayLike,
+    anchor: ArrayLike,
+    ranges: ArrayLike,
+    times: ArrayLike,
+    *,
+    sigma: ArrayLike | None = None,
+    moves: ArrayLike | None = None,
+    turns: ArrayLike | None = None,
+    offsets: bool = True,
+    scale: bool = True,
+) -> PathEstimate:
+    """Locate a path with all ranges in one place; pure, in float64 for more than a few rows.
+
+    Args:
+      anchors: positions, shape (anchors, dim), dim 2 or 3, metres.
+      anchor: which anchor each range is of, shape (rows,), whole numbers.
+      ranges: shape (rows,), metres, positive.
+      times: shape (rows,), seconds, not decreasing.
+      sigma: relative scales of the errors, shape (rows,) or a number; their common factor is found.
+      moves: displacement in the plane since the row before, forwards and to the left in the frame
+        of the body that it then had, shape (rows, 2), metres; the first row is not used. Without
+        moves the velocity is nearly constant. `dead_reckoning` makes them from an odometer.
+      turns: turn since the row before, shape (rows,), radians, counterclockwise.
+      offsets: whether anchors may have offsets; without, b = 0.
+      scale: whether ranges may have a factor; without, c = 1.
+
+    Raises:
+      InputError: shapes do not agree, times decrease, or only one of `moves` and `turns` is given.
+    """
+    anchors = finite_array("anchors", anchors, (None, None))
+    dtype, dim = anchors.dtype, anchors.shape[1]
+    if dim not in (2, 3):
+        raise InputError(
+            f"must have 2 or 3 coordinates each, but the shape is {anchors.shape}",
+            argument="anchors",
+            value=anchors,
+        )
+    times = finite_array("times", times, (None,)).astype(dtype)
+    rows = len(times)
+    ranges = number("ranges", finite_array("ranges", ranges, (rows,)), above=0).astype(dtype)
+    which = jnp.asarray(anchor)
+    if which.shape != (rows,) or not jnp.issubdtype(which.dtype, jnp.integer):
+        raise InputError(
+            f"must be whole numbers of the shape ({rows},), but they are {which.dtype} of the "
+            f"shape {which.shape}",
+            argument="anchor",
+            value=anchor,
+        )
+    if is_concrete(which) and not np.all((np.asarray(which) >= 0) & (which < len(anchors))):
+        raise InputError(
+            f"must be from 0 to {len(anchors) - 1}, but they are from {which.min()} to "
+            f"{which.max()}",
+            argument="anchor",
+            value=anchor,
+        )
+    if is_concrete(times) and np.any(np.diff(np.asarray(times)) < 0):
+        raise InputError(
+            "must not decrease, but some do",
+            argument="times",
+            value=times,
+            remedy="sort the rows by time",
+        )
+    if (moves is None) != (turns is None):
+        raise InputError(
+            "must be given with {turns}, or neither", argument="moves", others=["turns"]
+        )
+    relative = jnp.ones(rows, dtype)
+    if sigma is not None:
+        relative = jnp.broadcast_to(number("sigma", sigma, above=0).astype(dtype), (rows,))
+        relative = relative / jnp.median(relative)
+    spans = jnp.diff(times, prepend=times[:1])
+    if moves is None or turns is None:
+        moves, turns = jnp.stack([spans, jnp.zeros_like(spans)], -1), jnp.zeros_like(spans)
+        fastest = jnp.full((), jnp.inf, dtype)
+    else:
+        moves = finite_array("moves", moves, (rows, 2)).astype(dtype).at[0].set(0)
+        turns = finite_array("turns", turns, (rows,)).astype(dtype).at[0].set(0)
+        fastest = jnp.full((), 2.0, dtype)  # a length of the heading h; it is 1 if all is right
+    free = jnp.asarray([flag("offsets", offsets), flag("scale", scale)], dtype)
+    return _located(
+        anchors, which.astype(jnp.int32), ranges, relative, spans, moves, turns, fastest, free
+    )
+
+
+@jax.jit
+def _located(anchors, which, ranges, relative, spans, moves, turns, fastest, free) -> PathEstimate:
+    (count, dim), (offsets, scale) = anchors.shape, free
+    dtype = anchors.dtype
+    middle = jnp.mean(anchors, 0)
+    reach = 1.2 * jnp.maximum(jnp.max(jnp.abs(anchors - middle[None])), jnp.median(ranges))
+    first, duration = _windowed(anchors, which, ranges, spans, middle, reach)
+    fastest = jnp.where(jnp.isinf(fastest), 2 * reach / duration, fastest)
+    prior = jnp.concatenate(
+        [
+            jnp.full(dim, 3 * reach),
+            jnp.full(dim, fastest),
+            jnp.full(1, _SCALE_DEVIATION * scale),
+            jnp.full(count, offsets),
+        ]
+    )
+    centre = jnp.concatenate(
+        [middle, jnp.zeros(dim, dtype), jnp.ones(1, dtype), jnp.zeros(count, dtype)]
+    )
+    lengths = kernels.safe_norm(moves)
+    rows = _Rows(
+        anchors,
+        which,
+        ranges,
+        relative,
+        spans,
+        jax.vmap(partial(_rotation, dim=dim))(moves, lengths),
+        jax.vmap(partial(_rotation, dim=dim))(
+            jnp.stack([jnp.cos(turns), jnp.sin(turns)], -1), jnp.ones_like(turns)
+        ),
+        lengths,
+        prior,
+        centre,
+    )
+    states = jnp.broadcast_to(centre, (len(ranges), len(centre))).at[:, :dim].set(first)
+    gaps = jnp.abs(_residuals(rows, states)) / relative
+    sigma = _MAD_TO_DEVIATION * jnp.median(gaps) + 4 * jnp.finfo(dtype).eps * reach
+    # As much noise as displaces a target by sigma / 3 within the ranges that locate it once.
+    travelled = jnp.maximum(jnp.sum(lengths) * duration / jnp.maximum(jnp.sum(spans), 1e-30), 1e-30)
+    begin = jnp.stack(
+        [
+            sigma,
+            sigma / 3 / jnp.sqrt(duration) / travelled,
+            sigma / 3 / jnp.sqrt(duration),
+            _SCALE_DEVIATION * jnp.median(ranges),
+        ]
+    )
+    intensities, states, step = _searched(rows, states, jnp.log(begin))
+    weights = _weights(rows, states, intensities, True)
+    states, covariances = smoothed(_chain(rows, states, intensities, weights))
+    last = states[-1, 2 * dim :]
+    deviations = jnp.sqrt(jnp.maximum(jnp.diagonal(covariances[-1])[2 * dim :], 0))
+    sigma, turning, slip, spread = jnp.exp(intensities)
+    return PathEstimate(
+        states[:, :dim],
+        covariances[:, :dim, :dim],
+        states[:, dim : 2 * dim],
+        _residuals(rows, states),
+        _weights(rows, states, intensities, True),
+        last[0],
+        deviations[0],
+        last[1:],
+        deviations[1:],
+        sigma,
+        turning,
+        slip,
+        spread * offsets,
+        step,
+    )
+
+
+def _searched(rows: _Rows, states: jax.Array, first: jax.Array):
+    """Alternate Gauss-Newton steps of the path and moves of the logarithms of intensities."""
+    number = len(first)
+    around = jnp.concatenate([jnp.zeros((1, number)), jnp.eye(number), -jnp.eye(number)])
+
+    def going(carry):
+        _, _, move, step = carry
+        moving = (step <= _REJECTING) | (jnp.max(move) > _SMALLEST_MOVE)
+        return (step < _MOST_STEPS) & moving
+
+    def advance(carry):
+        logs, states, move, step = carry
+        early = step < _REJECTING
+        weights = _weights(rows, states, logs, ~early)
+        states, _ = smoothed(_chain(rows, states, logs, weights))
+        weights = _weights(rows, states, logs, ~early)
+        costs, medians = jax.vmap(lambda logs: _cost(rows, states, logs, weights))(
+            logs[None] + around * move[None]
+        )
+        up, down = costs[1 : number + 1], costs[number + 1 :]
+        limit = costs[0] - _BETTER
+        sign = jnp.where((up < limit) & (up <= down), 1, jnp.where(down < limit, -1, 0))
+        shorter = jnp.where(sign == 0, 0.6 * move, jnp.minimum(1.5 * move, 1))
+        change = sign * move
+        # Outliers break the likelihood as long as they are not rejected, but not the median.
+        robust = jnp.clip(jnp.log(jnp.maximum(medians[0], 1e-30)), -1, 1)
+        change = change.at[0].set(jnp.where(early, robust, change[0]))
+        return logs + change, states, jnp.where(early, 1, shorter), step + 1
+
+    start = first, states, jnp.ones_like(first), jnp.zeros((), jnp.int32)
+    logs, states, _, step = jax.lax.while_loop(going, advance, start)
+    return logs, states, step
+
+
+def _cost(rows: _Rows, states, logs, weights) -> tuple[jax.Array, jax.Array]:
+    """Return the robust negative log-likelihood of the innovations, and their robust deviation."""
+    seen = filtered(_chain(rows, states, logs, weights))
+    variance = seen.variance + (jnp.exp(logs[0]) * rows.relative) ** 2
+    size = jnp.abs(seen.innovation) / jnp.sqrt(variance)
+    deviation = _MAD_TO_DEVIATION * jnp.median(size)
+    size = jnp.minimum(size, _REJECTED)
+    loss = jnp.where(size < _TUNING, size**2 / 2, _TUNING * (size - _TUNING / 2))
+    cost = jnp.sum(jnp.where(weights > 0, _CONSISTENT * jnp.log(variance) / 2 + loss, 0))
+    return cost, deviation
+
+
+def _weights(rows: _Rows, states, logs, reject) -> jax.Array:
+    """Return the weights of Huber's loss, with `reject` 0 of what is far away."""
+    size = jnp.abs(_residuals(rows, states)) / (jnp.exp(logs[0]) * rows.relative)
+    weights = jnp.minimum(1, _TUNING / jnp.maximum(size, _TUNING))
+    return jnp.where(reject & (size > _REJECTED), 0, weights)
+
+
+def _chain(rows: _Rows, states, logs, weights) -> Chain:
+    """Return the chain, linear around the states (rows, size)."""
+    dim, size = rows.anchors.shape[1], len(rows.prior)
+    sigma, turning, slip, spread = jnp.exp(logs)
+    dtype, count = states.dtype, len(states)
+    place, heading = slice(0, dim), slice(dim, 2 * dim)
+    identity = jnp.eye(dim, dtype=dtype)
+    step = jnp.broadcast_to(jnp.eye(size, dtype=dtype), (count, size, size))
+    step = step.at[:, place, heading].set(rows.shifts).at[:, heading, heading].set(rows.turns)
+    walk, lengths = turning**2 * rows.spans, rows.lengths
+
+    def blocks(variances):
+        return variances[:, None, None] * identity[None]
+
+    noise = jnp.zeros((count, size, size), dtype)
+    noise = noise.at[:, place, place].set(blocks(walk * lengths**2 / 3 + slip**2 * rows.spans))
+    noise = noise.at[:, place, heading].set(blocks(walk * lengths / 2))
+    noise = noise.at[:, heading, place].set(blocks(walk * lengths / 2))
+    noise = noise.at[:, heading, heading].set(blocks(walk))
+    gap = states[:, place] - rows.anchors[rows.anchor]
+    distance = kernels.safe_norm(gap)
+    ratio = states[:, 2 * dim]
+    direction = ratio[:, None] * gap / jnp.maximum(distance, 1e-12)[:, None]
+    row = jnp.zeros((count, size), dtype).at[:, place].set(direction)
+    row = row.at[:, 2 * dim].set(distance)
+    row = row.at[jnp.arange(count), 2 * dim + 1 + rows.anchor].set(1)
+    measured = _residuals(rows, states) + jnp.einsum("rs,rs->r", row, states, precision="highest")
+    prior = rows.prior.at[2 * dim + 1 :].multiply(spread)
+    precision = weights / (sigma * rows.relative) ** 2
+    return Chain(rows.centre, jnp.diag(prior**2), step, noise, row, measured, precision)
+
+
+def _residuals(rows: _Rows, states) -> jax.Array:
+    dim = rows.anchors.shape[1]
+    distance = kernels.safe_norm(states[:, :dim] - rows.anchors[rows.anchor])
+    offset = jnp.take_along_axis(states[:, 2 * dim + 1 :], rows.anchor[:, None], 1)[:, 0]
+    return rows.ranges - states[:, 2 * dim] * distance - offset
+
+
+def _rotation(direction: jax.Array, upright: jax.Array, *, dim: int) -> jax.Array:
+    """Return the matrix (dim, dim) that multiplies a vector by a complex number in the plane."""
+    forwards, left = direction
+    plane = jnp.stack([jnp.stack([forwards, -left]), jnp.stack([left, forwards])])
+    return plane if dim == 2 else jax.scipy.linalg.block_diag(plane, upright)
+
+
+def _windowed(anchors, which, ranges, spans, middle, reach) -> tuple[jax.Array, jax.Array]:
+    """Return a rough place for each row, and how long the ranges of a window take.
+
+    It is the point of a grid of least absolute deviation from the ranges of a window around.
+    """
+    count, dim = anchors.shape
+    rows = len(ranges)
+    width = min(rows, max(5 * dim, 2 * count))
+    axis = jnp.linspace(-1, 1, {2: 40, 3: 16}[dim], dtype=anchors.dtype) * reach
+    mesh = jnp.meshgrid(*(axis,) * dim, indexing="ij")
+    grid = middle[None] + jnp.stack([each.reshape(-1) for each in mesh], -1)
+    lengths = kernels.safe_norm(grid[:, None] - anchors[None])  # (points, anchors)
+    apart = max(width // 3, 1)
+    starts = jnp.minimum(jnp.arange(0, rows, apart), rows - width)
+
+    def best(start):
+        taken = start + jnp.arange(width)
+        costs = jnp.sum(jnp.abs(lengths[:, which[taken]] - ranges[taken][None]), 1)
+        return grid[jnp.argmin(costs)]
+
+    places = jax.lax.map(best, starts)
+    centres = starts + width // 2
+    nearest = jnp.argmin(jnp.abs(jnp.arange(rows)[:, None] - centres[None]), 1)
+    duration = jnp.sum(spans) * width / rows
+    return places[nearest], jnp.maximum(duration, 1e-30)
+
+
+def dead_reckoning(
+    times: ArrayLike, odometer_times: ArrayLike, distances: ArrayLike, turns: ArrayLike
+) -> tuple[np.ndarray, np.ndarray]:
+    """Return the moves and turns between times that an odometer saw, for `locate_path`.
+
+    Within a step of the odometer the target turns evenly; before its first and after its last step
+    it does not move.
+
+    Args:
+      times: shape (rows,), seconds, not decreasing.
+      odometer_times: the end of each step, shape (steps,), increasing.
+      distances: distance of each step, shape (steps,), metres.
+      turns: turn of each step, shape (steps,), radians, counterclockwise.
+
+    Returns:
+      Moves (rows, 2), metres, and turns (rows,), radians; those of the first row are 0.
+    """
+    times = np.asarray(finite_array("times", times, (None,)), np.float64)
+    ends = np.asarray(finite_array("odometer_times", odometer_times, (None,)), np.float64)
+    if len(ends) < 2 or np.any(np.diff(ends) <= 0):
+        raise InputError(
+            "must increase and be two or more",
+            argument="odometer_times",
+            value=odometer_times,
+            remedy="sort the steps by time and remove repeated ones",
+        )
+    steps = np.asarray(finite_array("distances", distances, ends.shape), np.float64)
+    turned = np.asarray(finite_array("turns", turns, ends.shape), np.float64)
+    heading = np.concatenate([[0], np.cumsum(turned)])
+    middle = heading[:-1] + turned / 2
+    track = np.cumsum(steps[:, None] * np.stack([np.cos(middle), np.sin(middle)], -1), 0)
+    marks = np.concatenate([[2 * ends[0] - ends[1]], ends])
+    heading = np.interp(times, marks, heading)
+    track = [np.interp(times, marks, np.concatenate([[0], column])) for column in track.T]
+    ahead = np.stack([np.diff(column, prepend=column[:1]) for column in track], -1)
+    before = np.concatenate([heading[:1], heading[:-1]])
+    cos, sin = np.cos(before), np.sin(before)
+    moves = np.stack(
+        [cos * ahead[:, 0] + sin * ahead[:, 1], cos * ahead[:, 1] - sin * ahead[:, 0]], -1
+    )
+    return moves, np.diff(heading, prepend=heading[:1])

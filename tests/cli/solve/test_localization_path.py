@@ -1,0 +1,177 @@
+"""`solve localization --anchors`: a path from the files of a kit."""
+
+import json
+import os
+import re
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from fedjax_admm.trials.solve.localization import draw_path, locate_log, window_positions
+from fedjax_admm.trials.tables import Plane, read_kit
+from tests.cli.reading import rows_of
+
+PLACES = {"a": (0.0, 0.0), "b": (40.0, 0.0), "c": (40.0, 30.0), "d": (0.0, 30.0)}
+OFFSETS = {"a": 0.0, "b": 1.5, "c": 0.0, "d": 0.0}
+
+
+@pytest.fixture(autouse=True)
+def _double_precision(x64):
+    """The command computes in float64."""
+
+
+def drive(times):
+    return np.stack([20 + 14 * np.sin(times / 10), 15 + 10 * np.sin(times / 5)], -1)
+
+
+def write_kit(folder, *, rows=200, seed=0):
+    """Write the files of a kit: ranges in centimetres and milliseconds, spoiled here and there."""
+    random = np.random.default_rng(seed)
+    times = np.sort(random.uniform(0, 90, rows))
+    lines = ["Range (cm);tag;time_ms;rssi".replace(";", ",")]
+    for i, (time, place) in enumerate(zip(times, drive(times), strict=True)):
+        name = "abcd"[random.integers(4)]
+        distance = np.linalg.norm(place - PLACES[name]) + OFFSETS[name] + 0.1 * random.normal()
+        distance += 8.0 * (i in (50, 120))
+        text = {30: "", 31: "0", 32: "nan"}.get(i, f"{100 * distance:.3f}")
+        lines.append(f"{text},{'ghost' if i == 40 else name},{1000 * time:.3f},-60")
+    lines[1:] = lines[1:][::-1]  # the last one first
+    (folder / "ranges.csv").write_text("\n".join(lines) + "\n")
+    anchors = [f"{name},{x},{y}" for name, (x, y) in PLACES.items()]
+    (folder / "anchors.csv").write_text("\n".join(["tag,x_m,y_m", *anchors]) + "\n")
+    fine = np.arange(0, 90.5, 0.5)
+    truth = [f"{time},{x!r},{y!r}" for time, (x, y) in zip(fine, drive(fine).tolist(), strict=True)]
+    (folder / "truth.csv").write_text("\n".join(["time_s,x,y", *truth]) + "\n")
+    return times
+
+
+def test_a_kit_gives_a_path_its_ellipses_and_the_biased_anchor(command, tmp_path):
+    times = write_kit(tmp_path)
+    words = ("--input", "ranges.csv", "--anchors", "anchors.csv", "--truth", "truth.csv")
+    outcome = command("solve", "localization", *words, "--out", "out")
+    assert outcome.code == 0, outcome.err
+    assert "Anchors with an offset of more than 3 deviations: b." in outcome.out
+    assert "2 ranges of 196 were rejected" in outcome.out
+    assert "3 rows without a positive range were left out." in outcome.out
+    assert "Anchors without a place were left out: ghost." in outcome.out
+    assert "Column rssi is ignored." in outcome.out
+    assert "The geometry is good enough" in outcome.out
+    folder = tmp_path / "out"
+
+    positions = rows_of(folder / "positions.csv")
+    found = np.array([[float(row[name]) for name in ("time", "x", "y")] for row in positions])
+    assert len(found) == 196
+    assert np.all(np.diff(found[:, 0]) > 0)
+    errors = np.linalg.norm(found[:, 1:] - drive(found[:, 0]), axis=1)
+    assert np.median(errors) < 0.25
+    half = np.array([[float(row[f"half_axis_{i}"]) for i in (1, 2)] for row in positions])
+    assert np.all(half[:, 0] >= half[:, 1])
+    # The axes of an ellipse and its standard deviations are of one matrix.
+    deviations = np.array([[float(row[f"{axis}_deviation"]) for axis in "xy"] for row in positions])
+    quantile = -2 * np.log(0.1)
+    np.testing.assert_allclose(np.sum(half**2, 1) / quantile, np.sum(deviations**2, 1), rtol=1e-6)
+
+    anchors = {row["anchor"]: row for row in rows_of(folder / "anchors.csv")}
+    assert [name for name, row in anchors.items() if row["biased"] == "1"] == ["b"]
+    assert abs(float(anchors["b"]["offset"]) - 1.5) < 0.3
+    residuals = rows_of(folder / "residuals.csv")
+    lost = [float(row["time"]) for row in residuals if row["rejected"] == "1"]
+    np.testing.assert_allclose(lost, times[[50, 120]], atol=1e-5)
+    config = json.loads((folder / "config.json").read_text())
+    assert config["result"]["biased"] == ["b"]
+    assert 0.75 < config["result"]["coverage"] <= 1
+    assert config["data"]["unknown_anchors"] == ["ghost"]
+    told = re.search(r"path +(\d+\.\d+) +(\d+\.\d+)\n", outcome.out)
+    assert told
+    assert abs(float(told[1]) - config["result"]["median"]) < 1e-3
+
+
+def test_latitudes_and_longitudes_are_places_in_a_plane(tmp_path):
+    write_kit(tmp_path)
+    flat = read_kit(tmp_path / "ranges.csv", tmp_path / "anchors.csv")
+    plane = Plane(60.0, 25.0)
+    rows = [
+        f"{name},{longitude!r},{latitude!r}"
+        for name, (latitude, longitude) in zip(
+            flat.names, plane.degrees(flat.anchors).tolist(), strict=True
+        )
+    ]
+    (tmp_path / "globe.csv").write_text("\n".join(["anchor,lon,lat", *rows]) + "\n")
+    round_ = read_kit(tmp_path / "ranges.csv", tmp_path / "globe.csv")
+    middle = flat.anchors.mean(0)
+    np.testing.assert_allclose(round_.anchors, flat.anchors - middle, atol=1e-3)
+    # A degree of latitude at 60 degrees is 111.41 km long, one of longitude 55.80 km.
+    np.testing.assert_allclose(plane.metres(), (55800, 111412), rtol=1e-4)
+
+
+def test_windows_are_exact_where_ranges_are(tmp_path):
+    write_kit(tmp_path)
+    log = read_kit(tmp_path / "ranges.csv", tmp_path / "anchors.csv")
+    exact = np.linalg.norm(np.array([18.0, 12.0]) - log.anchors[log.anchor], axis=1)
+    start = np.full((len(exact), 2), 15.0)
+    found = window_positions(log, exact, start)
+    np.testing.assert_allclose(found, np.broadcast_to((18.0, 12.0), found.shape), atol=1e-6)
+
+
+GOOD = {
+    "ranges.csv": "time,anchor,range\n0,a,5\n1,b,6\n2,c,7\n3,a,5\n",
+    "anchors.csv": "anchor,x,y\na,0,0\nb,10,0\nc,0,10\n",
+}
+
+
+@pytest.mark.parametrize(
+    ("name", "content", "sentence"),
+    [
+        ("ranges.csv", "time,range\n0,5\n", "has no column anchor"),
+        ("ranges.csv", "time,anchor,range\n0,q,5\n", "has 0 ranges of anchors in anchors.csv"),
+        ("ranges.csv", "time,anchor,range\n0,a,x\n", "line 2: range must be a number"),
+        ("anchors.csv", "anchor,x,y\na,0,0\na,1,1\n", "has two rows of anchor 'a'"),
+        ("anchors.csv", "anchor,x,y\na,0,\nb,1,1\n", "line 2: y is missing"),
+        ("anchors.csv", "anchor,x,y\n", "has no row below its header"),
+    ],
+)
+def test_malformed_files_get_one_sentence(command, tmp_path, name, content, sentence):
+    for each, text in {**GOOD, name: content}.items():
+        (tmp_path / each).write_text(text)
+    outcome = command("solve", "localization", "--input", "ranges.csv", "--anchors", "anchors.csv")
+    assert sentence in outcome.mistake()
+
+
+def test_an_odometer_belongs_to_a_path(command, tmp_path):
+    (tmp_path / "ranges.csv").write_text("x,y,range\n0,0,5\n10,0,6\n0,10,7\n")
+    outcome = command("solve", "localization", "--input", "ranges.csv", "--odometry", "o.csv")
+    assert "--odometry belongs to a path, which has --anchors" in outcome.mistake()
+
+
+# The real file
+
+
+@pytest.fixture(scope="module")
+def plaza():
+    folder = os.environ.get("FEDJAX_ADMM_DATA")
+    if not folder:
+        pytest.skip("FEDJAX_ADMM_DATA does not name the folder of the shared data files")
+    path = Path(folder) / "plaza1"
+    if not (path / "ranges.csv").exists():
+        pytest.skip("plaza1 is not in the folder that FEDJAX_ADMM_DATA names")
+    return path
+
+
+@pytest.mark.data
+@pytest.mark.thorough
+@pytest.mark.parametrize("odometer", [False, True])
+def test_a_lawn_mower_is_located_with_the_regions_that_are_told(plaza, odometer):
+    others = plaza / "odometry.csv" if odometer else None
+    log = read_kit(plaza / "ranges.csv", plaza / "tags.csv", others, plaza / "truth.csv")
+    found = locate_log(log)
+    errors, windows = found.errors(found.path.positions), found.errors(found.corrected)
+    assert errors["median"] < 0.6 * windows["median"]
+    assert errors["rmse"] < 0.6 * windows["rmse"]
+    assert found.errors(found.windows)["median"] > 2  # as they were measured
+    assert abs(found.path.scale - 1.07) < 0.01
+    assert not found.biased.any()
+    last = np.arange(len(log.times)) >= len(log.times) // 5
+    inside = np.asarray(found.region().contains(found.truth))
+    assert 0.85 < inside[last & np.isfinite(found.truth).all(1)].mean() < 0.95
+    assert len(draw_path(found, "plaza").axes) == 2

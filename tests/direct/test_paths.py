@@ -1,0 +1,212 @@
+"""Paths from ranges: the smoother against the joint normal distribution, and what is recovered."""
+
+import math
+
+import jax
+import numpy as np
+import pytest
+
+import fedjax_admm as fa
+from fedjax_admm.direct import dead_reckoning, locate_path
+from fedjax_admm.direct._chains import Chain, filtered, smoothed
+
+ANCHORS = np.array([[0.0, 0.0], [40.0, 0.0], [40.0, 30.0], [0.0, 30.0], [20.0, 45.0]])
+OFFSETS = np.array([0.0, 1.2, 0.0, -0.8, 0.3])
+
+
+@pytest.fixture(autouse=True)
+def _double_precision(x64):
+    """A path is located in float64."""
+
+
+def chain_of(seed, rows=6, size=3):
+    random = np.random.default_rng(seed)
+    step = np.eye(size) + 0.3 * random.normal(size=(rows, size, size))
+    step[:, -1] = np.eye(size)[-1]  # the last entry never changes
+    root = random.normal(size=(rows, size, size))
+    root[:, -1] = 0
+    root[2] = 0  # two measurements at one time
+    precision = random.uniform(0.5, 2, rows)
+    precision[3] = 0
+    start = random.normal(size=(size, size))
+    return Chain(
+        random.normal(size=size),
+        start @ start.T + np.eye(size),
+        step,
+        root @ root.transpose(0, 2, 1),
+        random.normal(size=(rows, size)),
+        random.normal(size=rows),
+        precision,
+    )
+
+
+def test_the_smoother_is_the_joint_normal_distribution():
+    chain = chain_of(0)
+    rows, size = chain.row.shape
+    # Joint moments of all states before any measurement, by the recursion of covariances.
+    means, joint = [], np.zeros((rows, size, rows, size))
+    mean, covariance = chain.mean, chain.covariance
+    for i in range(rows):
+        mean = chain.step[i] @ mean
+        covariance = chain.step[i] @ covariance @ chain.step[i].T + chain.noise[i]
+        means.append(mean)
+        joint[i, :, i] = covariance
+        for j in range(i):
+            joint[i, :, j] = chain.step[i] @ joint[i - 1, :, j]
+            joint[j, :, i] = joint[i, :, j].T
+    joint, means = joint.reshape(rows * size, -1), np.concatenate(means)
+    there = chain.precision > 0
+    select = np.zeros((rows, rows, size))
+    select[np.arange(rows), np.arange(rows)] = chain.row
+    select = select.reshape(rows, -1)[there]
+    inner = select @ joint @ select.T + np.diag(1 / chain.precision[there])
+    gain = np.linalg.solve(inner, select @ joint).T
+    gap = chain.measured[there] - select @ means
+    wanted, spread = means + gain @ gap, joint - gain @ select @ joint
+    found, covariances = smoothed(jax.tree.map(jax.numpy.asarray, chain))
+    np.testing.assert_allclose(found.reshape(-1), wanted, atol=1e-9)
+    blocks = np.einsum("isit->ist", spread.reshape(rows, size, rows, size))
+    np.testing.assert_allclose(covariances, blocks, atol=1e-9)
+    # The innovations have the likelihood of the joint distribution.
+    seen = filtered(jax.tree.map(jax.numpy.asarray, chain))
+    variances = np.asarray(seen.variance)[there] + 1 / chain.precision[there]
+    told = np.sum(np.log(variances) + np.asarray(seen.innovation)[there] ** 2 / variances)
+    direct = np.linalg.slogdet(inner)[1] + gap @ np.linalg.solve(inner, gap)
+    np.testing.assert_allclose(told, direct, rtol=1e-9)
+
+
+def driven(*, rows=400, noise=0.1, scale=1.05, offsets=OFFSETS, outliers=0.0, seed=0):
+    """Return ranges of a target that drives a figure of eight, and its odometer."""
+    random = np.random.default_rng(seed)
+    times = np.sort(random.uniform(0, 120, rows))
+    fine = np.linspace(0, 120, 2401)
+    angle = 2 * np.pi * fine / 60
+
+    def place(angle):
+        return np.stack([20 + 14 * np.sin(angle), 18 + 10 * np.sin(2 * angle)], -1)
+
+    truth = place(2 * np.pi * times / 60)
+    which = random.integers(0, len(ANCHORS), rows)
+    distance = np.linalg.norm(truth - ANCHORS[which], axis=1)
+    ranges = scale * distance + offsets[which] + noise * random.normal(size=rows)
+    wrong = random.uniform(size=rows) < outliers
+    ranges = np.where(wrong, ranges + random.uniform(3, 15, rows), ranges)
+    ahead = np.diff(place(angle), axis=0)
+    heading = np.unwrap(np.arctan2(ahead[:, 1], ahead[:, 0]))
+    turn = np.diff(heading, prepend=heading[:1])
+    odometer = np.stack([fine[1:], np.linalg.norm(ahead, axis=1), turn], -1)
+    return which, ranges, times, truth, wrong, odometer
+
+
+def scores(estimate, truth):
+    gap = np.asarray(estimate.positions) - truth
+    return np.einsum("ri,rij,rj->r", gap, np.linalg.inv(estimate.covariances), gap)
+
+
+@pytest.fixture(scope="module")
+def with_outliers():
+    with jax.enable_x64(True):
+        which, ranges, times, truth, wrong, _ = driven(outliers=0.1)
+        return truth, wrong, locate_path(ANCHORS, which, ranges, times)
+
+
+def test_scale_offsets_and_path_are_found_among_outliers(with_outliers):
+    truth, wrong, found = with_outliers
+    errors = np.linalg.norm(found.positions - truth, axis=1)
+    assert np.sqrt(np.mean(errors**2)) < 0.2
+    assert abs(found.scale - 1.05) < 4 * found.scale_deviation + 1e-3
+    assert np.all(np.abs(found.offsets - OFFSETS) < 4 * found.offset_deviations)
+    assert np.array_equal(np.asarray(found.weights) == 0, wrong)
+    assert 0.06 < found.noise < 0.13
+
+
+def test_regions_hold_the_truth_about_as_often_as_they_say(with_outliers):
+    truth, _, found = with_outliers
+    inside = scores(found, truth) < 2 * math.log(10)  # 90 % of chi-squared with 2 degrees
+    assert 0.8 < inside.mean() < 0.99
+
+
+def test_offsets_that_are_not_there_are_not_found():
+    which, ranges, times, *_ = driven(offsets=0 * OFFSETS, scale=1.0, seed=1)
+    found = locate_path(ANCHORS, which, ranges, times)
+    assert found.offset_spread < 0.1
+    assert np.all(np.abs(found.offsets) < 0.05)
+
+
+def test_an_odometer_makes_the_path_better():
+    which, ranges, times, truth, _, odometer = driven(rows=150, noise=0.3)
+    moves, turns = dead_reckoning(times, *odometer.T)
+    with_it = locate_path(ANCHORS, which, ranges, times, moves=moves, turns=turns)
+    without = locate_path(ANCHORS, which, ranges, times)
+    errors = [
+        np.sqrt(np.mean(np.sum((np.asarray(each.positions) - truth) ** 2, 1)))
+        for each in (with_it, without)
+    ]
+    assert errors[0] < 0.7 * errors[1]
+    lengths = np.linalg.norm(with_it.headings, axis=1)
+    np.testing.assert_allclose(lengths, 1, atol=0.1)
+
+
+def test_known_offsets_and_scale_stay():
+    which, ranges, times, truth, *_ = driven(offsets=0 * OFFSETS, scale=1.0, rows=150)
+    found = locate_path(ANCHORS, which, ranges, times, offsets=False, scale=False)
+    assert (found.scale, found.scale_deviation, found.offset_spread) == (1, 0, 0)
+    assert not np.any(found.offsets)
+    assert np.sqrt(np.mean(np.sum((np.asarray(found.positions) - truth) ** 2, 1))) < 0.2
+
+
+def test_space():
+    random = np.random.default_rng(3)
+    anchors = random.uniform(-20, 20, (7, 3))
+    times = np.linspace(0, 60, 240)
+    truth = np.stack([8 * np.cos(times / 8), 8 * np.sin(times / 8), times / 10 - 3], -1)
+    which = random.integers(0, 7, 240)
+    ranges = np.linalg.norm(truth - anchors[which], axis=1) + 0.05 * random.normal(size=240)
+    found = locate_path(anchors, which, ranges, times)
+    assert np.sqrt(np.mean(np.sum((np.asarray(found.positions) - truth) ** 2, 1))) < 0.2
+
+
+def test_ranges_of_one_time_share_a_place():
+    which, ranges, times, *_ = driven(rows=150)
+    times = times.repeat(2)[:150]
+    found = locate_path(ANCHORS, which, ranges, times)
+    np.testing.assert_allclose(found.positions[0::2], found.positions[1::2], atol=1e-9)
+
+
+def test_dead_reckoning_adds_up_to_the_track():
+    random = np.random.default_rng(0)
+    ends, steps, turned = np.arange(1.0, 41), random.uniform(0, 1, 40), 0.3 * random.normal(size=40)
+    heading, place, track = 0.0, np.zeros(2), [np.zeros(2)]
+    for length, turn in zip(steps, turned, strict=True):
+        middle = heading + turn / 2
+        place = place + length * np.array([np.cos(middle), np.sin(middle)])
+        heading += turn
+        track.append(place)
+    times = np.array([0.0, 3, 3, 10, 25, 40, 45])
+    moves, turns = dead_reckoning(times, ends, steps, turned)
+    heading, place = 0.0, np.zeros(2)
+    for time, (forwards, left), turn in zip(times, moves, turns, strict=True):
+        cos, sin = np.cos(heading), np.sin(heading)
+        place = place + np.array([cos * forwards - sin * left, sin * forwards + cos * left])
+        heading += turn
+        np.testing.assert_allclose(place, track[min(int(time), 40)], atol=1e-9)
+    assert not moves[0].any()
+    assert not moves[2].any()  # no time has passed
+    assert not moves[-1].any()  # the odometer has ended
+
+
+@pytest.mark.parametrize(
+    ("change", "sentence"),
+    [
+        ({"times": [0.0, 2, 1]}, "times must not decrease"),
+        ({"anchor": [0, 1, 5]}, "anchor must be from 0 to 4"),
+        ({"anchor": [0.0, 1, 2]}, "anchor must be whole numbers"),
+        ({"ranges": [1.0, 2, 0]}, "ranges must be"),
+        ({"moves": np.zeros((3, 2))}, "moves must be given with turns"),
+        ({"anchors": ANCHORS[:, :1]}, "anchors must have 2 or 3 coordinates"),
+    ],
+)
+def test_mistakes(change, sentence):
+    given = {"anchors": ANCHORS, "anchor": [0, 1, 2], "ranges": [9.0, 9, 9], "times": [0.0, 1, 2]}
+    with pytest.raises(fa.InputError, match=sentence):
+        locate_path(**(given | change))

@@ -1,0 +1,241 @@
+"""Files as localisation kits write them: ranges over time, anchors, odometry and a true path.
+
+Columns have usual names, in any order, with their unit behind: `time_s`, `range (cm)`, `x_m`,
+`turn_deg`. Without a unit they are in seconds, metres and radians. Places are x, y[, z] or
+latitude, longitude[, altitude] in degrees on WGS84; then all happens in the plane that touches the
+ellipsoid at the middle of the anchors, x to the east and y to the north.
+"""
+
+import math
+import re
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+
+from fedjax_admm._checks import InputError, listed
+from fedjax_admm._host import Table, read_table
+from fedjax_admm._shown import short_repr
+from fedjax_admm.trials.tables._ranges import AXES
+
+_LENGTHS = {"m": 1.0, "cm": 0.01, "mm": 0.001, "km": 1000.0, "ft": 0.3048}
+_TIMES = {"s": 1.0, "ms": 1e-3, "us": 1e-6, "ns": 1e-9}
+_ANGLES = {"rad": 1.0, "deg": math.pi / 180}
+_COLUMNS = {  # what is read -> the names that it may have, and its units
+    "time": (("time", "timestamp", "t"), _TIMES),
+    "anchor": (("anchor", "anchor_id", "tag", "tag_id", "beacon", "id"), {}),
+    "range": (("range", "distance", "dist"), _LENGTHS),
+    "sigma": (("sigma", "std", "deviation"), _LENGTHS),
+    "distance": (("distance", "dist"), _LENGTHS),
+    "turn": (("turn", "dtheta", "yaw"), _ANGLES),
+    "x": (("x",), _LENGTHS),
+    "y": (("y",), _LENGTHS),
+    "z": (("z", "altitude", "alt", "height"), _LENGTHS),
+    "latitude": (("latitude", "lat"), {"deg": 1.0}),
+    "longitude": (("longitude", "lon", "lng"), {"deg": 1.0}),
+}
+_EQUATOR, _SQUARED_ECCENTRICITY = 6378137.0, 6.69437999014e-3  # of WGS84: metres, and a ratio
+
+
+@short_repr
+@dataclass(frozen=True)
+class Plane:
+    """The plane that touches the ellipsoid of WGS84 at a place."""
+
+    latitude: float  # degrees
+    longitude: float
+
+    def metres(self) -> tuple[float, float]:
+        """Return the metres of a degree to the east and of one to the north."""
+        sine = math.sin(math.radians(self.latitude))
+        bend = 1 - _SQUARED_ECCENTRICITY * sine**2
+        across = _EQUATOR / math.sqrt(bend)
+        up = across * (1 - _SQUARED_ECCENTRICITY) / bend
+        east = across * math.cos(math.radians(self.latitude))
+        return math.radians(east), math.radians(up)
+
+    def places(self, latitude: np.ndarray, longitude: np.ndarray) -> np.ndarray:
+        """Return x and y, (places, 2), metres, of places in degrees."""
+        east, north = self.metres()
+        return np.stack(
+            [(longitude - self.longitude) * east, (latitude - self.latitude) * north], -1
+        )
+
+    def degrees(self, places: np.ndarray) -> np.ndarray:
+        """Return latitudes and longitudes, (places, 2), of x and y."""
+        east, north = self.metres()
+        return np.stack(
+            [self.latitude + places[:, 1] / north, self.longitude + places[:, 0] / east], -1
+        )
+
+
+@short_repr
+@dataclass(frozen=True)
+class KitLog:
+    """What a kit measured, in the order of time; metres, seconds and radians."""
+
+    names: tuple[str, ...]  # of the anchors
+    anchors: np.ndarray  # shape=(anchors, dim)
+    plane: Plane | None  # where places are latitudes and longitudes
+    times: np.ndarray  # shape=(rows,)
+    anchor: np.ndarray  # shape=(rows,), int
+    ranges: np.ndarray  # shape=(rows,)
+    sigma: np.ndarray | None  # shape=(rows,)
+    lines: np.ndarray  # shape=(rows,): of the file of ranges
+    missing: int  # ranges that were left out because a cell is empty or not positive
+    unknown: tuple[str, ...]  # anchors that have ranges, but no place
+    odometry: np.ndarray | None  # shape=(steps, 3): end of a step, its distance, its turn
+    truth: np.ndarray | None  # shape=(times, 1 + dim): time and place
+    ignored: tuple[str, ...] = ()  # other columns of the file of ranges
+
+    @property
+    def axes(self) -> tuple[str, ...]:
+        """Return the names of the dim coordinates."""
+        return AXES[: self.anchors.shape[1]]
+
+    def windows(self, ranges: np.ndarray, width: int = 15) -> np.ndarray:
+        """Return the ranges around each row by anchor, (rows, anchors, width), NaN elsewhere.
+
+        Args:
+          ranges: shape (rows,), metres, as measured or corrected.
+          width: how many rows a window has.
+        """
+        rows = len(ranges)
+        width = min(width, rows)
+        first = np.clip(np.arange(rows) - width // 2, 0, rows - width)
+        taken = first[:, None] + np.arange(width)
+        found = np.full((rows, len(self.names), width), np.nan)
+        places = np.arange(rows)[:, None], self.anchor[taken], np.arange(width)[None]
+        found[places] = ranges[taken]
+        return found
+
+
+def read_kit(
+    ranges: Path, anchors: Path, odometry: Path | None = None, truth: Path | None = None
+) -> KitLog:
+    """Read the files of a kit.
+
+    Args:
+      ranges: time, anchor, range[, sigma], a row per range. Rows without a positive range and rows
+        of anchors without a place are left out and counted.
+      anchors: anchor and its place.
+      odometry: time, distance and turn of each step, at the step's end.
+      truth: time and place.
+    """
+    table = _read(anchors, "anchor, x, y[, z]")
+    name, _ = _column(table, "anchor")
+    names = table.texts(name, complete=True).tolist()
+    twice = next((each for each in names if names.count(each) > 1), None)
+    if twice is not None:
+        raise InputError(f"{anchors} has two rows of anchor {twice!r}; remove one of them.")
+    plane, places, _ = _places(table)
+    dim = places.shape[1]
+    if len(names) < dim:
+        raise InputError(
+            f"{anchors} has {len(names)} anchors, but {dim} dimensions need at least {dim}."
+        )
+    known = {name: place for place, name in enumerate(names)}
+    table = _read(ranges, "time, anchor, range[, sigma]")
+    owner, _ = _column(table, "anchor")
+    used = [owner]
+    owners = table.texts(owner)
+    columns = []
+    for what in ("time", "range", "sigma"):
+        found = _column(table, what, optional=what == "sigma")
+        if found is not None:
+            columns.append(table.numbers([found[0]])[:, 0] * found[1])
+            used.append(found[0])
+    whole = np.isfinite(columns).all(0) & (columns[1] > 0) & (owners != "")
+    if len(columns) == 3:
+        whole &= columns[2] > 0
+    placed = np.array([each in known for each in owners.tolist()], bool)
+    unknown = tuple(dict.fromkeys(owners[whole & ~placed].tolist()))
+    kept = np.flatnonzero(whole & placed)
+    if len(kept) < dim + 1:
+        raise InputError(
+            f"{ranges} has {len(kept)} ranges of anchors in {anchors}, but a path in {dim} "
+            f"dimensions needs at least {dim + 1}; check the names of anchors in both."
+        )
+    kept = kept[np.argsort(columns[0][kept], kind="stable")]
+    return KitLog(
+        names=tuple(names),
+        anchors=places,
+        plane=plane,
+        times=columns[0][kept],
+        anchor=np.array([known[each] for each in owners[kept].tolist()]),
+        ranges=columns[1][kept],
+        sigma=columns[2][kept] if len(columns) == 3 else None,
+        lines=table.lines()[kept],
+        missing=int((~whole).sum()),
+        unknown=unknown,
+        odometry=None if odometry is None else _odometry(odometry),
+        truth=None if truth is None else _truth(truth, plane, dim),
+        ignored=table.others(used),
+    )
+
+
+def _read(path: Path, form: str) -> Table:
+    table = read_table(path, f"it must have the columns {form}", lower=True)
+    if not len(table.rows):
+        raise InputError(f"{path} has no row below its header; it needs the columns {form}.")
+    return table
+
+
+def _column(table: Table, what: str, *, optional: bool = False):
+    """Return the name of a column and the factor that its unit means."""
+    names, units = _COLUMNS[what]
+    for name in names:
+        for column in table.header:
+            unit = re.fullmatch(rf"{name}(?:_| ?[\[(])?(.*?)[\])]?", column)
+            if column == name or (unit and unit[1] in units):
+                table.require([column])
+                return column, 1.0 if column == name else units[unit[1]] if unit else 1.0
+    if optional:
+        return None
+    known = f", perhaps with a unit as in {names[0]}_{next(iter(units))}" if units else ""
+    raise InputError(
+        f"{table.layout.path} has no column {listed(names[:1])}{known}; its columns are "
+        f"{', '.join(table.header)}."
+    )
+
+
+def _places(table: Table, plane: Plane | None = None):
+    """Return the plane, the places (rows, dim) and the columns that were read."""
+    degrees = _column(table, "latitude", optional=True)
+    first = ("latitude", "longitude") if degrees else ("x", "y")
+    found = [_column(table, what) for what in first]
+    above = _column(table, "z", optional=True)
+    found += [above] if above else []
+    columns = [name for name, _ in found]
+    numbers = table.numbers(columns, complete=True) * [factor for _, factor in found]
+    if degrees:
+        plane = plane or Plane(float(numbers[:, 0].mean()), float(numbers[:, 1].mean()))
+        flat = plane.places(numbers[:, 0], numbers[:, 1])
+        return plane, np.concatenate([flat, numbers[:, 2:]], 1), columns
+    return None, numbers, columns
+
+
+def _odometry(path: Path) -> np.ndarray:
+    table = _read(path, "time, distance, turn")
+    found = [_column(table, what) for what in ("time", "distance", "turn")]
+    steps = table.numbers([name for name, _ in found], complete=True)
+    steps = steps * [factor for _, factor in found]
+    return _increasing(path, steps)
+
+
+def _truth(path: Path, plane: Plane | None, dim: int) -> np.ndarray:
+    table = _read(path, "time, x, y[, z]")
+    name, factor = _column(table, "time")
+    own, places, _ = _places(table, plane)
+    if places.shape[1] < dim or (own is None) != (plane is None):
+        raise InputError(f"{path} must have places of the same columns as the file of anchors.")
+    times = table.numbers([name], complete=True) * factor
+    return _increasing(path, np.concatenate([times, places[:, :dim]], 1))
+
+
+def _increasing(path: Path, rows: np.ndarray) -> np.ndarray:
+    """Return rows in the order of time, the first of those at one time."""
+    _, first = np.unique(rows[:, 0], return_index=True)
+    if len(first) < 2:
+        raise InputError(f"{path} has {len(first)} time, but at least 2 are needed.")
+    return rows[first]
