@@ -211,7 +211,7 @@ NATIVE = [name for name in ROWS if name not in FOREIGN]
 def mark(name):
     """FedADMM stands for the others that answer by the problem's prox."""
     kin = name.endswith(" by prox") and name != "fed_admm by prox"
-    slow = kin or name in ("fed_avg_prox", "fed_prox", "consensus_admm")
+    slow = kin or name in ("fed_avg_prox", "fed_prox", "consensus_admm", "ditto", "p_fed_me")
     return [] if name in CHEAP else [pytest.mark.slow if slow else pytest.mark.thorough]
 
 

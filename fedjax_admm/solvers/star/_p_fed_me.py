@@ -16,8 +16,8 @@ steps it takes. The paper lets absent clients work, too, without hearing them; t
 changes nothing of w. Every local step has its own minibatch, where the problem has them.
 
 **Limits.** Where f_i is convex with curvature up to L, that of F_i is at most
-lambda L / (lambda + L). With R = 1 and everybody present the limit is the minimiser of the mean of F_i; with R > 1
-it is biased where clients differ, as that of FedAvg on F_i.
+lambda L / (lambda + L). With R = 1 and everybody present the limit is the minimiser of the mean of
+F_i; with R > 1 it is biased where clients differ, as that of FedAvg on F_i.
 
 Reference: C. T. Dinh, N. H. Tran, T. D. Nguyen, "Personalized Federated Learning with Moreau
 Envelopes", NeurIPS 2020, arXiv:2006.08848, Algorithm 1.

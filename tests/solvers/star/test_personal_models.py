@@ -174,7 +174,8 @@ def seen(solver, problem, state):
 def test_measures_see_both_kinds_of_models(build):
     """The shared model has the objective; the clients' own are compared with it."""
     A, b = draw()
-    last = {name: values[-1] for name, values in follow(build(), measure=seen).trace.items()}
+    trace = follow(build(), measure=seen).trace
+    last = {name: np.asarray(values)[-1] for name, values in trace.items()}
     shared, own = last["shared"], last["own"]
     losses = [shared @ a @ shared / 2 - c @ shared for a, c in zip(A, b, strict=True)]
     slopes = np.mean([a @ v - c for a, c, v in zip(A, b, own, strict=True)], axis=0)
