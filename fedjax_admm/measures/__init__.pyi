@@ -16,11 +16,9 @@ from fedjax_admm.measures._localization import (
     region_coverage as region_coverage,
 )
 from fedjax_admm.measures._models import (
-    accuracy as accuracy,
     agreement_residual as agreement_residual,
     disagreement as disagreement,
     dual_residual as dual_residual,
-    error_rate as error_rate,
     objective as objective,
     optimum_distance as optimum_distance,
     primal_residual as primal_residual,
@@ -37,6 +35,13 @@ from fedjax_admm.measures._ratings import (
     factor_error as factor_error,
     fresh_rating_error as fresh_rating_error,
     rating_error as rating_error,
+)
+from fedjax_admm.measures._scores import (
+    accuracy as accuracy,
+    calibration_error as calibration_error,
+    client_accuracy as client_accuracy,
+    error_rate as error_rate,
+    worst_accuracy as worst_accuracy,
 )
 from fedjax_admm.measures._shared import total_loss as total_loss
 from fedjax_admm.measures._tracking import target_regret as target_regret

@@ -19,12 +19,11 @@ from fedjax_admm.capabilities import (
     Gradients,
     KnownOptimum,
     OnStar,
-    Scores,
     Values,
     needs,
 )
 from fedjax_admm.kernels import safe_norm
-from fedjax_admm.measures._shared import total_loss
+from fedjax_admm.measures._shared import rows, total_loss
 
 
 @needs(Clients, Values)
@@ -51,7 +50,7 @@ def stationarity(solver: Any, problem: Any, state: Any) -> dict[str, jax.Array]:
     away from zero at the optimum itself: `agreement_residual` is for such losses.
     """
     problem, model = _judged(solver, problem, state)
-    slopes = problem.gradients(_rows(model, problem))
+    slopes = problem.gradients(rows(model, problem))
     return {"stationarity": _residual(solver, problem, model, slopes)}
 
 
@@ -115,22 +114,6 @@ def optimum_distance(solver: Any, problem: Any, state: Any) -> dict[str, jax.Arr
     return {"distance": safe_norm(model - problem.optimum)}
 
 
-@needs(Clients, Scores)
-def accuracy(solver: Any, problem: Any, state: Any) -> dict[str, jax.Array]:
-    """Return "accuracy", the mean score over clients, each by its own estimate, shape ()."""
-    return {"accuracy": _mean_score(solver, problem, state)}
-
-
-@needs(Clients, Scores)
-def error_rate(solver: Any, problem: Any, state: Any) -> dict[str, jax.Array]:
-    """Return "error_rate", one minus the accuracy, shape ()."""
-    return {"error_rate": 1 - _mean_score(solver, problem, state)}
-
-
-def _mean_score(solver: Any, problem: Any, state: Any) -> jax.Array:
-    return jnp.mean(problem.scores(_rows(solver.estimate(state), problem)))
-
-
 def _judged(solver: Any, problem: Any, state: Any) -> tuple[Any, jax.Array]:
     """Return the problem as it stands in a state, and the one model that is judged, (dim,)."""
     judged = getattr(solver, "judged", None)
@@ -152,10 +135,6 @@ def _share(solver: Any, problem: Any) -> float:
     return 1 / problem.num_clients if getattr(solver, "sums_losses", False) else 1.0
 
 
-def _rows(models: jax.Array, problem: Any) -> jax.Array:
-    return jnp.broadcast_to(models, (problem.num_clients, models.shape[-1]))
-
-
 def _spread(differences: jax.Array) -> jax.Array:
     number = jnp.asarray(differences.shape[0], differences.dtype)
     return safe_norm(safe_norm(differences)) / jnp.sqrt(number)
@@ -164,4 +143,4 @@ def _spread(differences: jax.Array) -> jax.Array:
 def _client_models(solver: Any, problem: Any, state: Any) -> jax.Array:
     """Return the models that clients keep, shape (clients, dim)."""
     models = getattr(solver, "client_models", solver.estimate)(state)
-    return _rows(models, problem)
+    return rows(models, problem)

@@ -1,4 +1,4 @@
-"""Shared by measures: the sum of all losses at one model, and the comparison of partitions."""
+"""Shared by measures: a model for every client, the sum of all losses at one model, partitions."""
 
 from typing import Any
 
@@ -12,6 +12,11 @@ from fedjax_admm.capabilities import Clients, Values, needs
 def total_loss(problem: Any, model: jax.Array) -> jax.Array:
     """Return `sum_l f_l(w)` at one model (dim,), shape ()."""
     return jnp.sum(problem.values(jnp.broadcast_to(model, (problem.num_clients, *model.shape))))
+
+
+def rows(models: jax.Array, problem: Any) -> jax.Array:
+    """Return a model for every client, (clients, dim), of models (clients, dim) or one (dim,)."""
+    return jnp.broadcast_to(models, (problem.num_clients, models.shape[-1]))
 
 
 def transitive_closure(linked: jax.Array) -> jax.Array:

@@ -47,6 +47,7 @@ from fedjax_admm.solvers.splitting._fed_dr import fed_dr as fed_dr
 from fedjax_admm.solvers.splitting._fed_dyn import fed_dyn as fed_dyn
 from fedjax_admm.solvers.splitting._fed_pd import fed_pd as fed_pd
 from fedjax_admm.solvers.splitting._fed_plt import fed_plt as fed_plt
+from fedjax_admm.solvers.star._apfl import apfl as apfl
 from fedjax_admm.solvers.star._averaging import (
     fed_avg as fed_avg,
     fed_avg_prox as fed_avg_prox,
@@ -58,6 +59,7 @@ from fedjax_admm.solvers.star._fsmdm_constants import (
     fsmdm_convergence_conditions as fsmdm_convergence_conditions,
 )
 from fedjax_admm.solvers.star._ifca import ifca as ifca
+from fedjax_admm.solvers.star._p_fed_me import p_fed_me as p_fed_me
 from fedjax_admm.solvers.star._prox_skip import prox_skip as prox_skip
 from fedjax_admm.solvers.star._scaffold import scaffold as scaffold
 from fedjax_admm.solvers.star._server_optimizers import (
@@ -85,4 +87,5 @@ from fedjax_admm.solvers.tree._hierarchical import (
 )
 from fedjax_admm.solvers.tree._links import tree_link as tree_link
 from fedjax_admm.solvers.wrappers._anderson import anderson as anderson
+from fedjax_admm.solvers.wrappers._ditto import ditto as ditto
 from fedjax_admm.solvers.wrappers._personal import personal as personal

@@ -6,7 +6,9 @@ from typing import Any
 import jax
 import jax.numpy as jnp
 
+from fedjax_admm._checks import InputError
 from fedjax_admm.capabilities import Gradients, Minibatches, Subset, has
+from fedjax_admm.solvers._declared import open_fields
 
 # The curvature is estimated on so many clients, evenly spaced.
 _LOOKED_AT = 32
@@ -77,6 +79,17 @@ def largest_curvature(problem: Any, points: jax.Array) -> jax.Array:
         clients = jnp.asarray(looked_at(problem.num_clients), jnp.int32)
         problem, points = problem.take(clients), points[clients]
     return as_curvature(jnp.max(_curvatures(problem, points, _directions(points))))
+
+
+def check_curvature_known(part: Any, problem: Any) -> None:
+    """Check that the numbers of a solver that follow from the curvature can be found."""
+    names = open_fields(part)
+    if names and not has(problem, Gradients):
+        raise InputError(
+            f"is to be found from gradients, which {type(problem).__name__} lacks",
+            argument=names[0],
+            remedy="give it",
+        )
 
 
 def looked_at(num_clients: int) -> list[int]:

@@ -28,14 +28,13 @@ from typing import Any, ClassVar, NamedTuple, TypeVar
 import jax
 import jax.numpy as jnp
 
-from fedjax_admm._checks import InputError
 from fedjax_admm._linear_algebra import compensated_sum
-from fedjax_admm.capabilities import Access, Gradients, OnStar, Subset, first_model, has
+from fedjax_admm.capabilities import Access, OnStar, Subset, first_model, has
 from fedjax_admm.messages import Exchange, Identity, at_rows, put_rows
 from fedjax_admm.participation import where_active
 from fedjax_admm.protocol import RoundInfo
 from fedjax_admm.solvers._declared import at_round, filled, open_fields
-from fedjax_admm.solvers._gradients import copies, largest_curvature
+from fedjax_admm.solvers._gradients import check_curvature_known, copies, largest_curvature
 from fedjax_admm.solvers._messages import (
     ExchangeState,
     Memory,
@@ -177,13 +176,7 @@ class StarSolver:
 
     def check(self, problem: Any, rounds: int) -> None:
         """Check that numbers that are not given can be found from the losses."""
-        names = open_fields(self)
-        if names and not has(problem, Gradients):
-            raise InputError(
-                f"is to be found from gradients, which {type(problem).__name__} lacks",
-                argument=names[0],
-                remedy="give it",
-            )
+        check_curvature_known(self, problem)
 
     def init(self, problem: Any, key: jax.Array) -> StarState:
         """Return the state before the first round."""

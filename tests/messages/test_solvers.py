@@ -21,6 +21,7 @@ REFUSED = {
     "PG-EXTRA": NO_DOWN,
     "ProxSkip": {"delay": "must not delay messages, because the server answers in the same round"},
     "Personal": {"down": "must let models reach the clients as they are"},
+    "Ditto": {"down": "must let models reach the clients as they are"},
     "PrivateNetworkedADMM": NO_DOWN | NO_AGGREGATOR,
     "PrivateSubgradient": NO_DOWN,
     "PADMM": NO_DOWN | NO_AGGREGATOR,
@@ -66,6 +67,8 @@ def solver(name, exchange):
         return fa.solvers.personal(
             fa.solvers.scaffold(0.1, local_steps=2, exchange=exchange), 0.3, steps=2
         )
+    if name == "Ditto":
+        return fa.solvers.ditto(fa.solvers.scaffold(0.1, local_steps=2, exchange=exchange))
     if name == "Anderson, EXTRA":
         return fa.solvers.anderson(fa.solvers.extra(0.1, exchange=exchange), memory=3)
     case = SOLVERS[name]

@@ -23,6 +23,7 @@ from fedjax_admm.privacy import GaussianRelease, exact_release, gaussian_release
 from fedjax_admm.problems import with_loss
 from fedjax_admm.protocol import RoundInfo
 from fedjax_admm.solvers.wrappers._anderson import Anderson
+from fedjax_admm.solvers.wrappers._ditto import Ditto
 from fedjax_admm.solvers.wrappers._personal import Personal
 from tests.messages.conformance import AGGREGATORS, ATTACKS, CHANNELS, DELAYS
 from tests.privacy.test_audit import choices, distances, own
@@ -30,7 +31,7 @@ from tests.solvers.private.cases import CLIENTS, DELTA, DIM, cast, draw, problem
 
 ROUNDS, CLIP = 3, 0.7
 PRIVATE = ("p_admm", "private_networked_admm", "private_subgradient")
-WRAPPERS = {"anderson": Anderson, "personal": Personal}
+WRAPPERS = {"anderson": Anderson, "ditto": Ditto, "personal": Personal}
 WAITS = np.random.default_rng(0).integers(0, 3, (ROUNDS, CLIENTS))
 TABLES = {"up": CHANNELS, "aggregator": AGGREGATORS, "attack": ATTACKS, "delay": DELAYS}
 # One of each builder; what is said of every client by itself fits other numbers of clients.

@@ -21,9 +21,11 @@ from fedjax_admm.problems import (
 )
 from fedjax_admm.solvers import (
     anderson,
+    apfl,
     centralized_subgradient,
     consensus_admm,
     decentralized_admm,
+    ditto,
     extra,
     fed_admm,
     fed_avg,
@@ -45,6 +47,7 @@ from fedjax_admm.solvers import (
     local_gradient,
     local_optimizer,
     p_admm,
+    p_fed_me,
     personal,
     pg_extra,
     private_networked_admm,
@@ -392,6 +395,25 @@ SOLVERS = {
         lambda build: build(scaffold(0.1, local_steps=2), 0.3, steps=2),
         with_heads,
         lambda state: (state.private, state.inner.clients),
+    ),
+    "Ditto": Case(
+        ditto,
+        lambda build: build(scaffold(0.1, local_steps=2), local=local_optimizer(ADAM, steps=2)),
+        network,
+        lambda state: (state.models, state.inner.clients),
+    ),
+    "PFedMe": Case(
+        p_fed_me,
+        lambda build: build(0.5, local_steps=2),
+        network,
+        but_memory,
+    ),
+    "APFL": Case(
+        apfl,
+        lambda build: build(0.1, local_steps=2),
+        network,
+        # The first weights stay as they are until a model differs from the shared one.
+        lambda state: state.clients.models,
     ),
     "PrivateNetworkedADMM": Case(
         private_networked_admm,

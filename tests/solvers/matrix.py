@@ -103,6 +103,7 @@ BY_PROX: dict[str, Any] = {"local": solvers.local_prox()}
 
 ROWS: dict[str, Row] = {
     "anderson": Row(lambda _: solvers.anderson(solvers.fed_dr()), 100, inside="fed_dr()"),
+    "apfl": Row(lambda _: solvers.apfl(mixing=0.9), 2000, minimises="own"),
     "centralized_subgradient": Row(
         lambda _: solvers.centralized_subgradient(geometric(1.0, 0.97)), 600, "tree"
     ),
@@ -114,6 +115,12 @@ ROWS: dict[str, Row] = {
         lambda _: solvers.decentralized_admm(local=solvers.local_gradient()),
         on="graph",
         inside="local_gradient()",
+    ),
+    "ditto": Row(
+        lambda _: solvers.ditto(solvers.scaffold(), 0.5),
+        minimises="proximal points",
+        precise=True,
+        inside="scaffold()",
     ),
     "extra": Row(lambda _: solvers.extra(), 1000, "graph"),
     "fed_admm": Row(lambda _: solvers.fed_admm(), inside="local_gradient()"),
@@ -198,6 +205,12 @@ ROWS: dict[str, Row] = {
         minimises="groups",
     ),
     "p_admm": Row(lambda _: solvers.p_admm(EXACT), on="graph"),
+    "p_fed_me": Row(
+        lambda _: solvers.p_fed_me(1.0, local_steps=1),
+        minimises="proximal points of envelopes",
+        precise=True,
+        inside="local_gradient()",
+    ),
     "personal": Row(
         lambda _: solvers.personal(solvers.scaffold(), 0.5),
         600,

@@ -136,6 +136,25 @@ def of_heads(task, solver, state):
     return np.concatenate([rows, found[dim:].reshape(number, private)], -1)
 
 
+def of_own(task, solver, state):
+    """Each client's own loss."""
+    each = [task.take(jnp.array([i], jnp.int32)) for i in range(10)]
+    return np.stack([smallest(lambda w, own=own: mean(own, w), np.zeros(4)) for own in each])
+
+
+def of_proximal_points(task, solver, state, shared=None):
+    """`min_v f_l(v) + penalty ||v - w||^2 / 2` at the optimum w, by the prox."""
+    w = jnp.asarray(optimum(task.loss) if shared is None else shared)
+    penalty = solver.update.penalty if shared is None else solver.penalty
+    points = jnp.broadcast_to(w, (10, 4))
+    return task.prox(points, jnp.full(10, 1 / penalty), task.prox_memory(points))[0]
+
+
+def of_proximal_points_of_envelopes(task, solver, state):
+    steps = jnp.full(10, 1 / solver.penalty)
+    return of_proximal_points(task, solver, state, of_envelopes(task, solver, state, steps))
+
+
 TARGETS = {
     "mean": of_mean,
     "mean + l1": of_mean_and_l1,
@@ -143,6 +162,9 @@ TARGETS = {
     "node envelopes": of_node_envelopes,
     "groups": of_groups,
     "coupled": of_coupled,
+    "own": of_own,
+    "proximal points": of_proximal_points,
+    "proximal points of envelopes": of_proximal_points_of_envelopes,
     "heads": of_heads,
 }
 
@@ -189,7 +211,7 @@ NATIVE = [name for name in ROWS if name not in FOREIGN]
 def mark(name):
     """FedADMM stands for the others that answer by the problem's prox."""
     kin = name.endswith(" by prox") and name != "fed_admm by prox"
-    slow = kin or name in ("fed_avg_prox", "fed_prox", "consensus_admm")
+    slow = kin or name in ("fed_avg_prox", "fed_prox", "consensus_admm", "ditto", "p_fed_me")
     return [] if name in CHEAP else [pytest.mark.slow if slow else pytest.mark.thorough]
 
 

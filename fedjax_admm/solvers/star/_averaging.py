@@ -118,6 +118,14 @@ class ProximalUpdate(_Update):
         return self.local.length(self.penalty)
 
 
+def proximal_update(penalty: ArrayLike | None, local: roles.LocalSolver | None) -> ProximalUpdate:
+    """Build `ProximalUpdate`; an exact local solver asks for a positive penalty."""
+    update = build(ProximalUpdate, penalty=penalty, local=local)
+    if penalty is not None and isinstance(update.local, LocalProx):
+        scalar("penalty", penalty, above=0)
+    return update
+
+
 @roles.pytree_dataclass
 class ProxUpdate:
     """One proximal step, with the steps `tau_i = ratio / degree_i` of GTV minimisation."""
@@ -269,9 +277,7 @@ def fed_prox(
       server_optimizer: as that of `fed_avg`.
       exchange: of messages, `messages.exchange(...)`; none if None.
     """
-    update = build(ProximalUpdate, penalty=penalty, local=local)
-    if penalty is not None and isinstance(update.local, LocalProx):
-        scalar("penalty", penalty, above=0)
+    update = proximal_update(penalty, local)
     return _averaging(update, regularizer, server_optimizer, exchange)
 
 

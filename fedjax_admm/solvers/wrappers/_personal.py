@@ -23,14 +23,13 @@ import jax
 import jax.numpy as jnp
 from jax.typing import ArrayLike
 
-from fedjax_admm._checks import InputError, build, counted, one_line, positive
+from fedjax_admm._checks import build, counted, positive
 from fedjax_admm.capabilities import OnStar, PrivateParts
-from fedjax_admm.messages import Identity
 from fedjax_admm.protocol import Solver
 from fedjax_admm.solvers import _roles as roles
 from fedjax_admm.solvers._gradients import draws
 from fedjax_admm.solvers._star import work_present
-from fedjax_admm.solvers.wrappers._wrapper import SolverWrapper
+from fedjax_admm.solvers.wrappers._wrapper import PersonalWrapper
 
 
 @roles.short_repr
@@ -42,7 +41,7 @@ class PersonalState(NamedTuple):
 
 
 @roles.pytree_dataclass
-class Personal(SolverWrapper):
+class Personal(PersonalWrapper):
     """A solver for the shared part, and gradient steps for the private ones; see `personal`."""
 
     solver: Solver
@@ -57,8 +56,8 @@ class Personal(SolverWrapper):
 
     def step(self, problem, state: PersonalState, info) -> PersonalState:
         """Return the state after one round."""
-        read = self._read(problem, state)
-        fit = _clients_round(problem, info)
+        read = self.read(problem, state.inner)
+        fit = self.clients_round(problem, info)
         _, private = work_present(problem, fit, (read, state.private), self._fit)
         inner = self.solver.step(problem.with_private(private), state.inner, info)
         return PersonalState(inner, private)
@@ -73,10 +72,6 @@ class Personal(SolverWrapper):
         """Return the problem with the clients' present parts, and the shared model or models."""
         return problem.with_private(state.private), self.solver.estimate(state.inner)
 
-    def _read(self, problem, state: PersonalState) -> jax.Array:
-        shared = self.solver.estimate(state.inner)
-        return jnp.broadcast_to(shared, (problem.num_clients, shared.shape[-1]))
-
     def _fit(self, problem, clients, key):
         """Return the private parts of some clients after the steps; nothing is sent."""
         read, private = clients
@@ -86,17 +81,6 @@ class Personal(SolverWrapper):
             return own - self.rate * slope, None
 
         return read, jax.lax.scan(descend, private, draws(problem, key, self.steps))[0]
-
-
-def _clients_round(problem, info):
-    """Return the round information of the clients alone, with a key of its own.
-
-    A tree's mask has passes and servers, too: a client takes part that does so in any pass.
-    """
-    key = jax.random.fold_in(jax.random.clone(info.key), 1)
-    active = jnp.any(info.active.reshape(-1, info.active.shape[-1]), 0)[: problem.num_clients]
-    sampled = info.sampled if info.active.shape == active.shape else None
-    return info._replace(key=key, active=active, sampled=sampled)
 
 
 def personal(solver: Solver, rate: ArrayLike = 0.1, *, steps: int = 5) -> Personal:
@@ -111,14 +95,4 @@ def personal(solver: Solver, rate: ArrayLike = 0.1, *, steps: int = 5) -> Person
     Returns:
       The solver; its estimate is a whole model per client.
     """
-    made = build(Personal, solver=solver, rate=rate, steps=steps).checked("scaffold()")
-    down = made.exchange.down
-    if not isinstance(down, Identity):
-        raise InputError(
-            "must let models reach the clients as they are, because private parts are fitted to "
-            f"them, but its exchange has {one_line(down)} on the way down",
-            argument="solver",
-            value=solver,
-            remedy="leave `down` out of its exchange",
-        )
-    return made
+    return build(Personal, solver=solver, rate=rate, steps=steps).checked("scaffold()")

@@ -3,12 +3,13 @@
 from typing import Any, Self
 
 import jax
+import jax.numpy as jnp
 
 from fedjax_admm._checks import InputError, one_line
 from fedjax_admm._run import check_wrapped
 from fedjax_admm.capabilities import check_capabilities
-from fedjax_admm.messages import Exchange
-from fedjax_admm.protocol import Solver
+from fedjax_admm.messages import Exchange, Identity
+from fedjax_admm.protocol import RoundInfo, Solver
 from fedjax_admm.traffic import Traffic
 
 
@@ -79,3 +80,39 @@ class SolverWrapper:
     def messages(self, problem: Any, active: jax.Array) -> jax.Array:
         """Count those of the solver inside."""
         return self.solver.messages(problem, active)
+
+
+class PersonalWrapper(SolverWrapper):
+    """A solver around another one, whose clients fit something of their own to the model they read.
+
+    They read the model that the server sends, so that it must arrive as it is.
+    """
+
+    def checked(self, example: str) -> Self:
+        """Return this, after checking the solver inside and its channel down; for builders."""
+        super().checked(example)
+        down = self.exchange.down
+        if not isinstance(down, Identity):
+            raise InputError(
+                "must let models reach the clients as they are, because each client fits a part of "
+                f"its own to them, but its exchange has {one_line(down)} on the way down",
+                argument="solver",
+                value=self.solver,
+                remedy="leave `down` out of its exchange",
+            )
+        return self
+
+    def read(self, problem: Any, inner: Any) -> jax.Array:
+        """Return the models that clients read at the begin of a round, shape (clients, dim)."""
+        shared = self.solver.estimate(inner)
+        return jnp.broadcast_to(shared, (problem.num_clients, shared.shape[-1]))
+
+    def clients_round(self, problem: Any, info: RoundInfo) -> RoundInfo:
+        """Return the round information of the clients alone, with a key of its own.
+
+        A tree's mask has passes and servers, too: a client takes part that does so in any pass.
+        """
+        key = jax.random.fold_in(jax.random.clone(info.key), 1)
+        active = jnp.any(info.active.reshape(-1, info.active.shape[-1]), 0)[: problem.num_clients]
+        sampled = info.sampled if info.active.shape == active.shape else None
+        return info._replace(key=key, active=active, sampled=sampled)
