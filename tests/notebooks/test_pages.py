@@ -18,6 +18,7 @@ WHOLE = tuple(
         "own-solver",
         "messages",
         "checkpoints",
+        "deploy",
         "frameworks",
         "prox-elsewhere",
     )
