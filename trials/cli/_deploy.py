@@ -379,10 +379,11 @@ def _report(server: Any, out: Path, deviation: float | bool) -> str:
     """Return the report at the end."""
     heard = server.record.heard
     passes = heard.reshape(-1, heard.shape[-1])  # of a tree; of others, rounds
+    each = f" of {heard.shape[1]} passes" if heard.ndim == 3 else ""
     counts = ", ".join(f"{i} in {n}" for i, n in enumerate(passes.sum(0)[:20]))
     more = ", ..." if heard.shape[-1] > 20 else ""
     lines = [
-        f"{len(heard)} rounds. Heard of client: {counts}{more}.",
+        f"{len(heard)} rounds{each}. Heard of client: {counts}{more}.",
         f"Sent {server.bytes_up} bytes up and {server.bytes_down} bytes down, beside headers.",
     ]
     if deviation is not False:
