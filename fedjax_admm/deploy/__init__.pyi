@@ -9,9 +9,6 @@ from fedjax_admm.deploy._rounds import Rounds as Rounds
 from fedjax_admm.deploy._server import Server as Server
 from fedjax_admm.deploy._site import Site as Site
 from fedjax_admm.deploy._study import Study as Study
-from fedjax_admm.deploy._tree import (
-    Children as Children,
-    Middle as Middle,
-    TreeClient as TreeClient,
-    TreeServer as TreeServer,
-)
+from fedjax_admm.deploy.tree._clients import TreeClient as TreeClient
+from fedjax_admm.deploy.tree._middle import Children as Children, Middle as Middle
+from fedjax_admm.deploy.tree._servers import TreeServer as TreeServer

@@ -14,7 +14,10 @@ from fedjax_admm.deploy._links import STAR
 from fedjax_admm.deploy._node import Node
 from fedjax_admm.deploy._relay import Relay
 from fedjax_admm.deploy._server import Server
-from fedjax_admm.deploy._tree import TREE, Middle, TreeClient, TreeServer
+from fedjax_admm.deploy.tree._clients import TreeClient
+from fedjax_admm.deploy.tree._middle import Middle
+from fedjax_admm.deploy.tree._nodes import TREE
+from fedjax_admm.deploy.tree._servers import TreeServer
 from fedjax_admm.graphs import Graph
 from fedjax_admm.trees import Tree, check_clients
 

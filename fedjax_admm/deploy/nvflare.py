@@ -188,6 +188,9 @@ def _cell(name: str, address: str, kit: str | Path | None, role: str) -> Any:
     host, _, port = address.rpartition(":")
     if not host or not port.isdecimal() or not 0 < int(port) < 2**16:
         raise InputError("must be HOST:PORT", argument="server", value=address)
+    # NVFlare takes all cells of a process for those of one network. A middle node has cells in two,
+    # whose servers have one name: each cell has a table of cells of its own.
+    own = type("Cell", (CoreCell,), {"ALL_CELLS": {}})
     if kit is None:
         if host not in _LOOPBACK:
             raise InputError(
@@ -195,7 +198,7 @@ def _cell(name: str, address: str, kit: str | Path | None, role: str) -> Any:
                 argument="kit",
                 remedy="name the folder `startup` that `nvflare provision` has written",
             )
-        return CoreCell(name, f"tcp://{address}", False, {})
+        return own(name, f"tcp://{address}", False, {})
     files = {"ca_cert": "rootCA.pem", f"{role}_cert": f"{role}.crt", f"{role}_key": f"{role}.key"}
     credentials = {key: str(Path(kit, file)) for key, file in files.items()}
     for path in credentials.values():
@@ -206,7 +209,7 @@ def _cell(name: str, address: str, kit: str | Path | None, role: str) -> Any:
                 value=str(kit),
                 remedy=f"name the folder `startup` of this {role}",
             )
-    return CoreCell(name, f"tcp://{address}", True, credentials, auth_identity_map={"server": host})
+    return own(name, f"tcp://{address}", True, credentials, auth_identity_map={"server": host})
 
 
 class ClientSite:

@@ -7,7 +7,7 @@ import pytest
 
 import fedjax_admm as fa
 from fedjax_admm import deploy, messages, participation, solvers, trees
-from fedjax_admm.deploy._tree import places
+from fedjax_admm.deploy.tree._nodes import places
 
 KEY, PASSES = jax.random.key(3), 2
 TREES = {
@@ -35,7 +35,7 @@ def problem_on(tree):
     rng = np.random.default_rng(0)
     x = rng.normal(size=(5, 3))
     y = (x @ np.ones(3)) ** 2 + rng.normal(size=5)
-    return fa.problems.phase_retrieval(jnp.asarray(x), jnp.asarray(y), tree)
+    return fa.problems.phase_retrieval(jnp.asarray(x), jnp.asarray(y), tree, start=jnp.full(3, 0.5))
 
 
 def present_on(tree, rounds):

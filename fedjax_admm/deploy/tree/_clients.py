@@ -1,0 +1,205 @@
+"""Clients of a tree, and what is the same for all nodes with a parent."""
+
+import os
+from dataclasses import replace
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from fedjax_admm import trees
+from fedjax_admm._checks import InputError
+from fedjax_admm.capabilities import check_capabilities, first_model
+from fedjax_admm.deploy._client import check_own
+from fedjax_admm.deploy._files import load, save
+from fedjax_admm.deploy._links import Fields, decoded, keys_of, number
+from fedjax_admm.deploy._messages import (
+    Kind,
+    Message,
+    MessageError,
+    from_body,
+    read,
+    to_body,
+    write,
+)
+from fedjax_admm.deploy.tree._nodes import Node
+from fedjax_admm.deploy.tree._work import NodeState, client_work, start_client
+from fedjax_admm.solvers._tree import TreeSolver, TreeUpload
+
+
+class Child(Node):
+    """A node as its parent sees it: a client or a middle node."""
+
+    def _begin_child(self) -> None:
+        self._states: dict[int, NodeState] = {}  # by one more than the pass of the last work
+        self._base = 0  # that of the beginning of the round
+        self._place = self._places[self.number]
+
+    def save(self, path: str | os.PathLike[str]) -> None:
+        """Write what the node remembers to a file, in the place of an older one."""
+        labels = list(self._states)
+        states = [self._states[i] for i in labels]
+        save(path, self._digest, states, [self.number, self._base, labels])
+
+    def resume(self, path: str | os.PathLike[str]) -> None:
+        """Go on from a file of `save`.
+
+        Raises:
+          InputError: the file is of another solver, run or node, or damaged.
+        """
+        leaves, (saved, base, labels) = load(path, self._digest)
+        if saved != self.number:
+            raise InputError(
+                f"is of node {saved}, but this is {self.number}", argument="path", value=path
+            )
+        self._like()
+        like = jax.tree.structure(self._states[0])
+        parts = [leaves[i : i + like.num_leaves] for i in range(0, len(leaves), like.num_leaves)]
+        states = [jax.tree.unflatten(like, [jnp.asarray(x) for x in part]) for part in parts]
+        self._states, self._base = dict(zip(labels, states, strict=True)), base
+
+    def _like(self) -> None:
+        """Give the node the state before the first round, of some first model."""
+        raise NotImplementedError
+
+    @property
+    def state(self) -> Any:
+        """Return what the solver keeps for this node, with one row; None before `begin`."""
+        return self._states[max(self._states)].nodes if self._states else None
+
+    def _write_up(self, kind: Kind, index: int, body: bytes) -> bytes:
+        return write(Message(kind, self.number, index, 0, body), self._digest)
+
+    def _read_down(self, data: bytes, kind: Kind) -> Message:
+        message = read(data, kind, self._digest)
+        if message.client != self.number:
+            raise MessageError(
+                f"the message is for node {message.client}, but this is node {self.number}"
+            )
+        return message
+
+    def _first_model(self, data: bytes) -> jax.Array:
+        """Return the first model of the parent's first message."""
+        fields = [number(self._shape, self._dtype)]
+        (model,) = from_body(fields, self._read_down(data, Kind.START).body, [None])
+        return jnp.asarray(model)
+
+    def _ready(self, state: NodeState, upload: TreeUpload) -> bytes:
+        """Keep the state before the first round; return what the parent remembers first."""
+        self._states, self._base = {0: state}, 0
+        sent = upload.weighted if self.solver.exchange.plain else upload.values
+        fields = self._upload_fields(None, self.number)
+        return self._write_up(
+            Kind.READY, 0, to_body(fields, Fields([sent[0]], [upload.weights[0]]))
+        )
+
+    def _settle(self, data: bytes) -> tuple[Message, NodeState]:
+        """Return the message of a work, and the state from which it goes on.
+
+        Raises:
+          MessageError: the message is old, or the state is not where the parent thinks it is.
+        """
+        message = self._read_down(data, Kind.DOWN)
+        heard, index = message.heard, message.round
+        if not self._states:
+            raise MessageError("a round has begun before this node had its first model")
+        if heard not in self._states:
+            raise MessageError(
+                f"the parent has heard this node last in pass {heard - 1}, which its state does "
+                "not know: resume it from its latest file"
+            )
+        if index < heard:
+            raise MessageError(f"pass {index} is over: the message is an old one")
+        if heard <= index - index % self.solver.passes:
+            self._base = heard  # no node above takes back what was heard before the round
+        self._states = {i: self._states[i] for i in {self._base, heard}}
+        return message, self._states[heard]
+
+    def _received(self, message: Message, state: NodeState) -> tuple[jax.Array, Any]:
+        """Return the parent's model as it arrives, shape (1, dim), and the link down."""
+        fields, channel = self._model_fields(), self.solver.exchange.down
+        keys = keys_of(fields, [self._key(1, self.number, message.round)])
+        ((code,), _) = from_body(fields, message.body, keys)
+        value, held = decoded(channel, code, state.down, shape=self._shape, dtype=self._dtype)
+        return value[None], held
+
+    def _up_key(self, index: int) -> jax.Array:
+        return self._key(0, self.number, index + self._passes(self.number) - 1)
+
+    def _answer(
+        self, index: int, state: NodeState, code: Any, weight: Any, mask: np.ndarray
+    ) -> bytes:
+        """Keep the state after a work; return the message to the parent."""
+        self._states[index + self._passes(self.number)] = state
+        fields = self._upload_fields(self.solver.exchange.up, self.number)
+        body = to_body(fields, Fields([code], [weight, mask]))
+        return self._write_up(Kind.UP, index, body)
+
+
+class TreeClient(Child):
+    """A client of a tree, with its own problem.
+
+    Args:
+      solver: on a tree, as all nodes have it.
+      problem: of this client alone, `num_clients == 1`.
+      number: which client it is, from 0.
+      tree: of `fedjax_admm.trees`.
+      key: of the run, as all nodes have it. It is no secret.
+
+    Raises:
+      InputError: the problem has several clients, or not what the solver needs; or the solver is
+        not one on this tree, or simulates what happens in earnest here (an attack, a delay).
+    """
+
+    def __init__(
+        self, solver: TreeSolver, problem: Any, number: int, tree: trees.Tree, key: jax.Array
+    ) -> None:
+        check_own(problem)
+        if getattr(problem, "tree", ()) is None:
+            problem = replace(problem, tree=trees.star(1))
+        check_capabilities(solver, problem)
+        super().__init__(solver, tree, first_model(problem), key, number)
+        self.problem = problem
+        self._begin_child()
+
+    def hello(self) -> bytes:
+        """Return the message that opens a deployment."""
+        return self._write_up(Kind.HELLO, 0, b"")
+
+    def begin(self, data: bytes) -> bytes:
+        """Read the first model; return what the parent remembers first.
+
+        Raises:
+          MessageError: the message is not the parent's first one.
+        """
+        return self._ready(*start_client(self.solver, self.problem, self._first_model(data)))
+
+    def work(self, data: bytes) -> bytes:
+        """Read the message of a work, do the client's part of it, and return the upload.
+
+        Raises:
+          MessageError: the message is not for this client, or of a pass that is over.
+        """
+        message, state = self._settle(data)
+        above, down = self._received(message, state)
+        passes = self._passes(self.number)
+        nodes, up, code, weight = client_work(
+            *(self.solver, self.problem, state, above, self._up_key(message.round)), passes=passes
+        )
+        mask = np.zeros((passes, 0), bool)
+        return self._answer(message.round, NodeState(nodes, up, down, ()), code, weight, mask)
+
+    def finish(self, data: bytes) -> None:
+        """Read the message after the last round: the last work counts if it was heard.
+
+        Raises:
+          MessageError: as `work`.
+        """
+        _, state = self._settle(data)
+        self._states = {self._base: state}
+
+    def _like(self) -> None:
+        self._states = {
+            0: start_client(self.solver, self.problem, jnp.zeros(self._shape, self._dtype))[0]
+        }
