@@ -9,11 +9,11 @@ from fedjax_admm._checks import InputError, instance
 from fedjax_admm._run import init_key
 from fedjax_admm.capabilities import check_capabilities, first_model
 from fedjax_admm.deploy._client import Client
-from fedjax_admm.deploy._ego import GRAPH
 from fedjax_admm.deploy._links import STAR
-from fedjax_admm.deploy._node import Node
-from fedjax_admm.deploy._relay import Relay
 from fedjax_admm.deploy._server import Server
+from fedjax_admm.deploy.graph._ego import GRAPH
+from fedjax_admm.deploy.graph._node import Node
+from fedjax_admm.deploy.graph._relay import Relay
 from fedjax_admm.deploy.tree._clients import TreeClient
 from fedjax_admm.deploy.tree._middle import Middle
 from fedjax_admm.deploy.tree._nodes import TREE

@@ -14,8 +14,8 @@ import jax.numpy as jnp
 from fedjax_admm._checks import InputError
 from fedjax_admm._shown import short_repr
 from fedjax_admm.capabilities import Subset, has
-from fedjax_admm.deploy._ego import problem_of_node
 from fedjax_admm.deploy._ends import ends_of
+from fedjax_admm.deploy.graph._ego import problem_of_node
 
 
 @short_repr

@@ -9,9 +9,7 @@ import numpy as np
 
 from fedjax_admm._checks import InputError, count, finite_array
 from fedjax_admm._run import in_dtype_of
-from fedjax_admm.deploy._ego import GRAPH, neighbours_of
 from fedjax_admm.deploy._files import load, save
-from fedjax_admm.deploy._forwarded import to_forward
 from fedjax_admm.deploy._links import check_deployable, number
 from fedjax_admm.deploy._messages import (
     Kind,
@@ -26,6 +24,8 @@ from fedjax_admm.deploy._messages import (
     write,
 )
 from fedjax_admm.deploy._record import Record
+from fedjax_admm.deploy.graph._ego import GRAPH, neighbours_of
+from fedjax_admm.deploy.graph._forwarded import to_forward
 from fedjax_admm.graphs import Graph
 from fedjax_admm.solvers._graph import GraphSolver, LetterSolver
 

@@ -14,9 +14,7 @@ from fedjax_admm._checks import InputError, count
 from fedjax_admm._run import in_dtype_of, init_key
 from fedjax_admm._shown import short_repr
 from fedjax_admm.capabilities import Subset, check_capabilities, has
-from fedjax_admm.deploy import _ego as ego
 from fedjax_admm.deploy._files import load, save
-from fedjax_admm.deploy._forwarded import Forwarded, forwarded
 from fedjax_admm.deploy._links import check_deployable, number
 from fedjax_admm.deploy._messages import (
     Kind,
@@ -29,6 +27,8 @@ from fedjax_admm.deploy._messages import (
     to_body,
     write,
 )
+from fedjax_admm.deploy.graph import _ego as ego
+from fedjax_admm.deploy.graph._forwarded import Forwarded, forwarded
 from fedjax_admm.graphs import Graph
 from fedjax_admm.solvers._declared import open_fields
 from fedjax_admm.solvers._gradients import as_curvature, looked_at

@@ -1,0 +1,1 @@
+"""Deployed graphs: nodes, and the relay between them."""
