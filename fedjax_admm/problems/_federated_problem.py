@@ -398,10 +398,11 @@ class Federated:
 
 def client_value(loss: Callable[..., jax.Array], problem: Federated) -> Callable:
     """Return `value(point, client, scale, private)`: scale times a client's sum of losses."""
+    size = problem.batch_size if problem.batch else None
 
     def value(point, client, scale, private):
         params = problem.layout.tree(jnp.concatenate([point, private]))
-        client = _in_batches(client, problem.batch_size) if problem.batch else client
+        client = client if size is None else _in_batches(client, size)
         single, terms = _terms(loss, client)
         losses = jax.vmap(single, (None, 0))(params, terms)
         return scale * jnp.sum(jnp.where(_present(client), losses, 0)).astype(point.dtype)
