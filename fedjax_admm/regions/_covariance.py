@@ -67,7 +67,9 @@ def covariance(
       fit: of `refine` with the same loss.
       loss: as in `refine`.
       kind: "sandwich", which every range's own residual makes, or "information", for errors that
-        are alike in units of sigma.
+        are alike in units of sigma. Of few ranges the sandwich is too small: in the plane, regions
+        of 90 % by `ellipse(..., degrees=covariance.degrees)` around a Huber fit of 6 ranges with
+        normal errors hold 81 % by the sandwich and 89 % by the information (1,000 trials).
 
     Returns:
       Covariances; of a path, those of each time by itself. Unknowns that ranges do not determine
