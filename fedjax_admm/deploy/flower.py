@@ -130,7 +130,7 @@ class Nodes:
             client = self.clients.get(node)
             if node not in self.clients:
                 yield _Sent(node, "hello", b"")
-            elif client in left:
+            elif client is not None and client in left:
                 yield _Sent(node, name, left[client])
 
     def _push(self, due: set[_Sent], seconds: float | None) -> None:
