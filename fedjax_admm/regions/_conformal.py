@@ -24,6 +24,7 @@ G. Shafer, "Algorithmic Learning in a Random World", Springer 2005.
 
 import jax
 import jax.numpy as jnp
+import numpy as np
 from jax.typing import ArrayLike
 
 from fedjax_admm._checks import InputError, finite_array, is_concrete, number, real_array
@@ -91,7 +92,7 @@ def conformal_radius(counts: ArrayLike, edges: ArrayLike, level: ArrayLike = 0.9
 def _rising(edges: ArrayLike) -> jax.Array:
     """Check the edges of a grid."""
     array = finite_array("edges", edges, (None,))
-    if is_concrete(array) and bool(jnp.any(jnp.diff(array) <= 0)):
+    if is_concrete(array) and np.any(np.diff(np.asarray(array)) <= 0):
         raise InputError(
             "must rise, but an entry does not exceed the one before",
             argument="edges",

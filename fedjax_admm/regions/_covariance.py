@@ -95,6 +95,8 @@ def covariance(
         pooled += jnp.diag(jnp.where(free, terms.prior.precision, 0))
     offsets = hessian.offsets @ pooled @ hessian.offsets
     own = jnp.einsum("ltc,ltd,lt->tcd", ways, ways, variances)
+    # What the ranges do not determine has the inverse of the ridge, and not 0.
+    own += hessian.ridge[:, None, None] * jnp.eye(ways.shape[-1], dtype=ways.dtype)[None]
     own = hessian.inverse @ own @ hessian.inverse
     mixed = jnp.einsum("tcd,ltd,ltm,lt->tcm", hessian.inverse, ways, between, variances)
     mixed = jnp.einsum("tcm,mn,tdn->tcd", mixed, hessian.offsets, hessian.across)

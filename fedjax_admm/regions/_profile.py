@@ -49,7 +49,7 @@ class ProfileRegion:
     def modes(self) -> jax.Array:
         """Return the number of connected components, shape (), int32."""
         flat = self.labels.reshape(-1)
-        return jnp.sum(flat == jnp.arange(flat.size), dtype=jnp.int32)
+        return jnp.sum(flat == jnp.arange(flat.size, dtype=flat.dtype), dtype=jnp.int32)
 
     def contains(self, points: jax.Array) -> jax.Array:
         """Return whether the nearest grid points lie inside, bool: (..., dim) to (...)."""

@@ -99,6 +99,7 @@ class Arrow:
     inverse: Array  # shape=(times, columns, columns): A_t^{-1}
     across: Array  # shape=(times, columns, clients): K_t = A_t^{-1} B_t; 0 for offsets at bounds
     offsets: Array  # shape=(clients, clients): S^{-1}; 0 in rows and columns of offsets at bounds
+    ridge: Array  # shape=(times,): of rounding, added to the diagonal of A_t
 
     def solve(self, rows: Array, offsets: Array) -> tuple[Array, Array]:
         """Solve for right sides of positions (times, columns) and of offsets (clients,)."""
@@ -226,10 +227,11 @@ def arrow(
             inverse,
             jnp.zeros((times, columns, clients), ways.dtype),
             jnp.zeros((clients, clients), ways.dtype),
+            ridge,
         )
     moves = free.astype(ways.dtype)
     beside = jnp.einsum("ltc,lt,l->tcl", ways, curvatures, moves)
     across = jnp.einsum("tcd,tdl->tcl", inverse, beside)
     own = (jnp.sum(curvatures, 1) + terms.prior.precision) * (1 + damping)
     schur = jnp.diag(jnp.where(free, own, 1)) - jnp.einsum("tcl,tcm->lm", beside, across)
-    return Arrow(inverse, across, positive_inverse(schur) * moves[None] * moves[:, None])
+    return Arrow(inverse, across, positive_inverse(schur) * moves[None] * moves[:, None], ridge)

@@ -1,6 +1,5 @@
 """Profile regions: modes, and offsets that are minimised out."""
 
-import jax.numpy as jnp
 import numpy as np
 import pytest
 from scipy.optimize import minimize
@@ -68,6 +67,6 @@ def test_a_path_is_refused():
     fit = REFINE(problem, problem.start)
     with pytest.raises(fa.InputError, match="a path of 2"):
         regions.profile(problem, fit, AXES)
-    one = problem.window(jnp.int32(0), 1)
+    one = fa.problems.localization(anchors, np.full(3, 5.0), sigma=1.0)
     with pytest.raises(fa.InputError, match="2 dimensions"):
         regions.profile(one, REFINE(one, one.start), AXES[:1])
