@@ -79,6 +79,26 @@ def positive_inverse(matrix: jax.Array) -> jax.Array:
     return jax.lax.scan(eliminate, matrix, places)[0]
 
 
+def pivots(matrix: jax.Array) -> jax.Array:
+    """Return the pivots of small symmetric matrices: all positive if and only if a matrix is.
+
+    Their product is the determinant. The elimination is written out.
+
+    Args:
+      matrix: shape (..., n, n), symmetric.
+
+    Returns:
+      Shape (..., n); not finite after a pivot 0.
+    """
+    found, rest = [], matrix
+    for _ in range(matrix.shape[-1]):
+        pivot, row = rest[..., 0, 0], rest[..., 0, 1:]
+        found.append(pivot)
+        outer = row[..., :, None] * row[..., None, :] / pivot[..., None, None]
+        rest = rest[..., 1:, 1:] - outer
+    return jnp.stack(found, -1)
+
+
 def eigh_in_any_units(matrix: jax.Array, *, lifted: bool) -> tuple[jax.Array, jax.Array]:
     """Decompose a positive semidefinite matrix whose rows may have very different units.
 

@@ -24,8 +24,8 @@ import jax
 import jax.numpy as jnp
 
 from fedjax_admm._checks import one_of
+from fedjax_admm._linear_algebra import pivots
 from fedjax_admm._pytrees import pytree_dataclass
-from fedjax_admm.kernels import eigh_by_rotations
 from fedjax_admm.losses import SampleLoss
 from fedjax_admm.problems import Localization, RangeLocalization
 from fedjax_admm.regions._refine import Fit
@@ -145,7 +145,7 @@ def _hessian(
     curvatures = jnp.sum(squares * curvature(loss, residuals), -1)
     bend = jnp.sum(terms.weights * slope(loss, residuals), -1) / jnp.maximum(radius, 1e-12)
     own = blocks(ways, curvatures, bend, terms.anchors.shape[1])
-    positive = jnp.min(eigh_by_rotations(own)[0], -1)[None] > 0
+    positive = jnp.all(pivots(own) > 0, -1)[None]
     safe = jnp.sum(squares * ratio(loss, residuals), -1)
     return arrow(
         terms,

@@ -9,7 +9,7 @@ from jax.scipy.special import betainc, gammainc
 from jax.typing import ArrayLike
 
 from fedjax_admm._checks import finite_array, number, real_array
-from fedjax_admm._linear_algebra import positive_inverse
+from fedjax_admm._linear_algebra import pivots, positive_inverse
 from fedjax_admm._plots import plot_ellipses
 from fedjax_admm._pytrees import pytree_dataclass
 from fedjax_admm.kernels import eigh_by_rotations
@@ -57,8 +57,8 @@ class Ellipse:
 
     def radius(self) -> jax.Array:
         """Return the geometric mean of the half axes, shape (...), metres."""
-        lengths, _ = self.axes()
-        return jnp.exp(jnp.mean(jnp.log(lengths), -1))
+        logarithms = jnp.log(pivots(self.matrix))
+        return jnp.exp(jnp.mean(logarithms, -1) / 2) * jnp.sqrt(self.threshold)
 
 
 def ellipse(

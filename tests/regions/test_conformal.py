@@ -31,7 +31,9 @@ def test_scores_on_an_edge_and_above_all():
     np.testing.assert_array_equal(counts, [1, 1, 1])
 
 
-@pytest.mark.parametrize("level", [0.5, 0.9, 0.95])
+@pytest.mark.parametrize(
+    "level", [0.9, *(pytest.param(level, marks=pytest.mark.thorough) for level in (0.5, 0.95))]
+)
 def test_coverage_of_unlike_clients(level):
     """A new score of client k with probability (n_k + 1) / (N + K): within 2 points."""
     sizes, scales = jnp.array([10, 40, 70]), jnp.array([3.0, 1.0, 0.5])

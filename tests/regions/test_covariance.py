@@ -6,7 +6,6 @@ import numpy as np
 import pytest
 
 import fedjax_admm as fa
-from fedjax_admm import regions
 from tests.regions.drawn import COVARIANCE, LOSSES, REFINE, drawn, prior_of, terms_of
 
 pytestmark = pytest.mark.usefixtures("x64")
@@ -50,10 +49,18 @@ def dense(problem, fit, loss, kind):
     return whole @ middle @ whole, degrees
 
 
-@pytest.mark.parametrize("loss", ["soft l1", "squared"])
 @pytest.mark.parametrize(
-    ("kind", "options"),
-    [("sandwich", {"offset_scale": 1.0, "clock": True}), ("information", {})],
+    ("kind", "options", "loss"),
+    [
+        ("sandwich", {"offset_scale": 1.0, "clock": True}, "soft l1"),
+        *(
+            pytest.param(*each, marks=pytest.mark.thorough)
+            for each in (
+                ("information", {"offset_scale": 1.0}, "squared"),
+                ("information", {}, "soft l1"),
+            )
+        ),
+    ],
 )
 def test_blocks_are_those_of_dense_matrices(kind, options, loss):
     problem, _ = drawn(**options)
@@ -68,6 +75,7 @@ def test_blocks_are_those_of_dense_matrices(kind, options, loss):
     np.testing.assert_allclose(found.degrees, degrees, rtol=1e-9)
 
 
+@pytest.mark.thorough
 def test_both_kinds_are_the_spread_of_fits():
     """Normal errors, 30 anchors: both mean covariances are those of 600 fits, within a fifth."""
     problem = fa.problems.draw_localization(
@@ -92,14 +100,13 @@ def test_both_kinds_are_the_spread_of_fits():
         np.testing.assert_allclose(mean, empirical, rtol=0, atol=0.2 * scale)
 
 
-def test_unknown_positions_have_large_regions():
-    """One range leaves a direction that no range determines, and both dtypes say so."""
-    anchors = np.array([[0.0, 0.0], [10.0, 0.0], [0.0, 10.0]])
-    ranges = np.array([[5.0, 5.0], [8.0, np.nan], [7.0, np.nan]])
-    for dtype in (np.float32, np.float64):
-        problem = fa.problems.localization(anchors.astype(dtype), ranges.astype(dtype), path=True)
-        fit = REFINE(problem, problem.start)
-        lengths, _ = regions.ellipse(fit.position, COVARIANCE(problem, fit).position).axes()
-        assert lengths.dtype == dtype
-        assert np.all(np.isfinite(lengths))
-        assert lengths[1, 0] > 100 * lengths[0, 0]
+def test_unknown_positions_have_large_covariances():
+    """A single range leaves a direction that no range determines."""
+    anchors = np.array([[0.0, 0.0], [10.0, 0.0], [0.0, 10.0]], np.float32)
+    ranges = np.array([[5.0, 5.0], [8.0, np.nan], [7.0, np.nan]], np.float32)
+    problem = fa.problems.localization(anchors, ranges, path=True)
+    found = COVARIANCE(problem, REFINE(problem, problem.start)).position
+    assert found.dtype == np.float32
+    variances = np.linalg.eigvalsh(np.asarray(found))
+    assert np.all(np.isfinite(found))
+    assert variances[1, 1] > 1e4 * max(variances[0, 1], 1)
