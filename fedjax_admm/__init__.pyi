@@ -31,7 +31,6 @@ from fedjax_admm._run import (
     RoundState as RoundState,
     Run as Run,
     Status as Status,
-    Tracked as Tracked,
     load as load,
     run as run,
     run_until as run_until,

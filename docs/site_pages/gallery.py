@@ -30,6 +30,7 @@ def gallery_pages(docs: Path) -> Iterator[tuple[str, str]]:
 
 FAMILIES = {  # the first words of experiments' names
     "fsmdm": "Robust localisation: FSMDM",
+    "localization": "Localisation: real ranges and moving targets",
     "hfsad": "Trees: HFSAD",
     "nfl": "Graphs: generalised total variation",
     "fedmc": "Ratings: FedMC-ADMM",

@@ -57,7 +57,7 @@ def track(
         positions by one time; a function of the module level, state -> state. Nothing if None.
 
     Returns:
-      A `Tracked`.
+      A tuple of `estimates`, `trace` and `state`: the first two have a leading axis of samples.
 
     Raises:
       InputError: leaves of the problems differ in their leading axis, or as `run` does.

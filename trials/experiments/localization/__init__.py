@@ -1,0 +1,1 @@
+"""Real ranges and moving targets."""
