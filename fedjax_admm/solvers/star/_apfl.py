@@ -14,9 +14,11 @@ One round of the clients S that take part, with the old values on the right of e
 The slopes of v_i and alpha_i are the derivatives of f_i(vbar_i). Messages are those of FedAvg; v_i
 and alpha_i are never sent. Both gradients of a step have the same minibatch.
 
-**Limits.** w is that of FedAvg, with its bias. A fixed point has alpha_i grad f_i(vbar_i) = 0:
-unless alpha_i = 0, a personal model ends at a stationary point of its client's own loss. The shared
-model helps along the way, and not in the limit.
+**Limits.** w is that of FedAvg, with its bias. With K = 1 a fixed point has
+alpha_i grad f_i(vbar_i) = 0: unless alpha_i = 0, a personal model ends at a stationary point of its
+client's own loss, and the shared model helps along the way alone. With K > 1 the sum of these
+slopes over the K steps of a round vanishes, in which w_i moves: vbar_i stays away from a stationary
+point by about (1 - alpha_i) times the length of that way.
 
 Reference: Y. Deng, M. M. Kamani, M. Mahdavi, "Adaptive Personalized Federated Learning",
 arXiv:2003.13461, Algorithm 1, and its adaptive mixing weights.
