@@ -1,6 +1,6 @@
 """Draw the figure of the README: one trial on a map, and the errors of a thousand trials.
 
-`python docs/draw_front.py` writes `docs/gallery/front.png`: four methods on 21 sensors in a square,
+`python docs/draw_front.py` writes `docs/static/front.png`: four methods on 21 sensors in a square,
 of whose ranges a fifth are outliers.
 """
 
@@ -80,7 +80,7 @@ def main():
     curve.set_title(f"{TRIALS} trials", fontsize="medium")
     for axes in (place, curve):
         axes.spines[["top", "right"]].set_visible(False)
-    figure.savefig(Path(__file__).parent / "gallery" / "front.png", dpi=120)
+    figure.savefig(Path(__file__).parent / "static" / "front.png", dpi=120)
 
 
 if __name__ == "__main__":
