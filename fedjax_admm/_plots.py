@@ -179,7 +179,7 @@ def plot_ellipses(region: Any, axes: "Axes | None", style: Mapping[str, Any]) ->
         units="xy",
         offsets=centres,
         offset_transform=axes.transData,
-        **{"facecolors": "none", "edgecolors": COLOURS[0], "linewidths": 0.8} | style,
+        **{"facecolors": "none", "edgecolors": COLOURS[0], "linewidths": 0.8, **style},
     )
     axes.add_collection(collection)
     corners = np.concatenate(

@@ -103,7 +103,8 @@ def _tracked(solver, problems, key, participation, *, rounds, measure, carry) ->
     state, begun = advance(first, jnp.zeros((), jnp.int32), None)
     state, others = jax.lax.scan(sample, state, (jnp.arange(1, samples, dtype=jnp.int32), rest))
     joined = jax.tree.map(lambda one, more: jnp.concatenate([one[None], more]), begun, others)
-    return Tracked(*joined, state.solver)
+    estimates, trace = joined
+    return Tracked(estimates, trace, state.solver)
 
 
 _compiled = compiled(_tracked)

@@ -34,8 +34,9 @@ from flwr.serverapp import Grid, ServerApp  # pyright: ignore[reportMissingImpor
 
 from fedjax_admm._checks import InputError, count
 from fedjax_admm._host import printable
+from fedjax_admm.deploy._asking import Answer
 from fedjax_admm.deploy._messages import MessageError
-from fedjax_admm.deploy._rounds import Answer, Rounds
+from fedjax_admm.deploy._rounds import Rounds
 from fedjax_admm.deploy._site import Site
 from fedjax_admm.deploy._study import Study
 

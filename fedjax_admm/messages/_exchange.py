@@ -42,7 +42,7 @@ class ChannelState(NamedTuple):
     known: jax.Array  # shape=(senders, ...): what was heard last of everybody
     weights: jax.Array  # shape=(senders,): with which weight
     byzantine: jax.Array  # shape=(senders,), bool
-    last: jax.Array  # shape=(receivers, ...): what the aggregator returned last
+    last: Any  # shape=(receivers, ...): what the aggregator returned last
 
 
 @short_repr

@@ -79,7 +79,7 @@ class Heard(NamedTuple):
     # them; with letters the mean of a node's letters; () unless a solver `mixes`
     apart: Any  # shape=(nodes, dim): x^ - W x^; the nodes' sum is 0 without an aggregator
     gathered: Any  # what comes from edges
-    degrees: jax.Array  # shape=(nodes,), int32: how many neighbours they hear
+    degrees: Any  # shape=(nodes,), int32: how many neighbours they hear
 
 
 class GraphSolver:

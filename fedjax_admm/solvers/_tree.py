@@ -76,7 +76,7 @@ class TreeExchange(NamedTuple):
 
     up: tuple[ChannelState, ...]  # of the clients, then of the servers from level 1
     down: tuple[Any, ...]  # likewise, Reading; () where models arrive as they are
-    last: tuple[jax.Array, ...]  # shapes=(servers, dim), the root first: what aggregators returned
+    last: tuple[Any, ...]  # shapes=(servers, dim), the root first: what aggregators returned
 
 
 @short_repr

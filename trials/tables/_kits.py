@@ -10,6 +10,7 @@ import math
 import re
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 
@@ -181,7 +182,7 @@ def _read(path: Path, form: str) -> Table:
     return table
 
 
-def _column(table: Table, what: str, *, optional: bool = False):
+def _column(table: Table, what: str, *, optional: bool = False) -> Any:
     """Return the name of a column and the factor that its unit means."""
     names, units = _COLUMNS[what]
     for name in names:

@@ -2,7 +2,7 @@
 
 import hashlib
 import os
-from dataclasses import is_dataclass, replace
+from dataclasses import replace
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -96,13 +96,13 @@ class Node:
             )
         dtype = problem.start.dtype
         self.graph = replace(graph, weights=graph.weights.astype(dtype))
-        if not is_dataclass(problem) or not hasattr(problem, "graph"):
+        if not hasattr(problem, "graph"):
             raise InputError(
                 f"must have a graph, but {type(problem).__name__} has none",
                 argument="problem",
                 value=problem,
             )
-        self.problem: Any = replace(problem, graph=ego.view_of_node(self.graph, number))  # pyright: ignore[reportArgumentType]
+        self.problem: Any = replace(problem, graph=ego.view_of_node(self.graph, number))
         check_capabilities(solver, self.problem)
         solver.check(self.problem, 0)
         self.solver: Any = in_dtype_of(solver, [problem.start])

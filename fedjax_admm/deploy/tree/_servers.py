@@ -32,6 +32,7 @@ class Parent(Node):
 
     _state: NodeState | None = None
     _index: int = 0  # the pass that is open
+    model: Any  # shape=(dim,): what the children are to read
 
     def _begin_parent(self) -> None:
         self.numbers = [i for i, place in enumerate(self._places) if place.parent == self.number]

@@ -129,8 +129,8 @@ def _problem(settings: Settings, corrected: jax.Array, key: jax.Array) -> PlazaW
         return jnp.asarray(whole[name], target.dtype)[given, row]
 
     anchors = jnp.asarray(log.anchors, target.dtype)
-    problem = localization(anchors, at("ranges"), sigma=1.0, target=target)
-    paths = {name: at(name) for name in ("by_odometry", "by_velocity")}
+    problem: Any = localization(anchors, at("ranges"), sigma=1.0, target=target)
+    paths: dict[str, Any] = {name: at(name) for name in ("by_odometry", "by_velocity")}
     return PlazaWindow(**vars(problem), **paths)
 
 

@@ -1,6 +1,7 @@
 """The path of a target from the files of a kit, and the baseline of single windows."""
 
 from dataclasses import dataclass
+from typing import Any
 
 import jax
 import numpy as np
@@ -28,7 +29,7 @@ class LocatedPath:
     dilution: np.ndarray  # shape=(rows,): of all anchors at the place of the row
     windows: np.ndarray  # shape=(rows, dim): single windows of ranges by least squares, as measured
     corrected: np.ndarray  # shape=(rows, dim): the same with the offsets and the scale of the path
-    truth: np.ndarray | None  # shape=(rows, dim), NaN outside its times
+    truth: Any  # shape=(rows, dim), NaN outside its times
 
     @property
     def rejected(self) -> np.ndarray:
@@ -40,9 +41,9 @@ class LocatedPath:
         """Return which anchors have an offset beyond doubt, bool, shape (anchors,)."""
         return np.abs(self.path.offsets) > SURE * np.maximum(self.path.offset_deviations, 1e-300)
 
-    def region(self, level: float = LEVEL) -> Ellipse:
-        """Return the regions that hold the places with a probability."""
-        return ellipse(self.path.positions, self.path.covariances, level)
+    def region(self, rows: Any = slice(None)) -> Ellipse:
+        """Return the regions that hold the places of rows with the probability `LEVEL`."""
+        return ellipse(self.path.positions[rows], self.path.covariances[rows], LEVEL)
 
     def ellipses(self, row: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         """Return half axes, (rows, 2), and angles from x in degrees, (rows,), in the plane."""
@@ -50,24 +51,25 @@ class LocatedPath:
         half, directions = map(np.asarray, ellipse(places, spread, LEVEL).axes())
         return half, np.degrees(np.arctan2(directions[:, 1, 0], directions[:, 0, 0])) % 180
 
-    def errors(self, places: np.ndarray) -> dict[str, float]:
+    def errors(self, places: Any) -> dict[str, float]:
         """Return the median and the root of the mean square of distances to the truth."""
         gaps = np.linalg.norm(places - self.truth, axis=1)
         gaps = gaps[np.isfinite(gaps)]
         return {"median": float(np.median(gaps)), "rmse": float(np.sqrt(np.mean(gaps**2)))}
 
-    def coverage(self, level: float = LEVEL) -> float:
+    def coverage(self) -> float:
         """Return the share of rows whose region holds the true place."""
         there = np.isfinite(self.truth).all(1)
-        return float(np.asarray(self.region(level).contains(self.truth))[there].mean())
+        return float(np.asarray(self.region().contains(self.truth))[there].mean())
 
 
 def locate_log(log: KitLog, stages: Stages | None = None) -> LocatedPath:
     """Locate the path that a kit measured."""
-    stages, motion = stages or Stages(), {}
+    stages = stages or Stages()
+    motion: Any = {}
     if log.odometry is not None:
         moves, turns = dead_reckoning(log.times, *log.odometry.T)
-        motion = {"moves": moves, "turns": turns}
+        motion |= {"moves": moves, "turns": turns}
     with stages("path"):
         found = locate_path(
             log.anchors, log.anchor, log.ranges, log.times, sigma=log.sigma, **motion

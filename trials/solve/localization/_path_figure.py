@@ -1,7 +1,6 @@
 """The figure of a path: the map with ellipses, and the residuals of every anchor."""
 
 import numpy as np
-from matplotlib.collections import EllipseCollection
 from matplotlib.figure import Figure
 
 from fedjax_admm._drawings import COLOURS
@@ -28,19 +27,7 @@ def _draw_map(axes, found: LocatedPath) -> None:
         axes.plot(*found.truth.T[:2], color=GREY, linestyle="--", linewidth=1, label="true path")
     axes.plot(*places.T[:2], color=BLUE, linewidth=0.9, label="path")
     row = np.unique(np.linspace(0, len(places) - 1, _ELLIPSES).astype(int))
-    half, angle = found.ellipses(row)
-    axes.add_collection(
-        EllipseCollection(
-            *(2 * half.T),
-            angle,
-            units="xy",
-            offsets=places[row, :2],
-            transOffset=axes.transData,
-            facecolors="none",
-            edgecolors=BLACK,
-            linewidths=0.8,
-        )
-    )
+    found.region(row).plot(axes=axes, edgecolors=BLACK)
     axes.plot([], [], "o", markerfacecolor="none", color=BLACK, label=f"{LEVEL:.0%} ellipses")
     axes.scatter(*log.anchors.T[:2], marker="^", s=60, color=BLACK, zorder=5, label="anchor")
     for name, place in zip(log.names, log.anchors, strict=True):

@@ -1,5 +1,7 @@
 """What `solve localization` tells of a path: places, anchors, ranges, geometry, errors."""
 
+from typing import Any
+
 import numpy as np
 
 from fedjax_admm.trials.solve._command import MODELS, Solution
@@ -102,7 +104,7 @@ def path_text(found: LocatedPath) -> str:
     return "\n".join(lines)
 
 
-def _candidates(found: LocatedPath) -> dict[str, np.ndarray]:
+def _candidates(found: LocatedPath) -> dict[str, Any]:
     return {
         PATH: found.path.positions,
         WINDOWS: found.windows,
@@ -113,7 +115,7 @@ def _candidates(found: LocatedPath) -> dict[str, np.ndarray]:
 def _models(found: LocatedPath):
     log, told = found.log, found.truth is not None
     header = ["method", "median_absolute_residual", *(("median_error", "rmse") if told else ())]
-    rows = [header]
+    rows: list[list[Any]] = [header]
     for name, places in _candidates(found).items():
         plain = name == WINDOWS
         offset = 0 if plain else found.path.offsets[log.anchor]
@@ -159,5 +161,5 @@ def _positions(found: LocatedPath):
     header += ["half_axis_1", "half_axis_2", "angle_degrees"]
     if log.plane is not None:
         header += ["latitude", "longitude"]
-        columns += [*log.plane.degrees(places).T]
+        columns += [*log.plane.degrees(np.asarray(places)).T]
     return [header, *zip(*columns, strict=True)]

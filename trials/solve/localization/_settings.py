@@ -2,7 +2,7 @@
 
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, ClassVar
+from typing import TYPE_CHECKING, Annotated, Any, ClassVar
 
 from fedjax_admm._shown import short_repr
 from fedjax_admm.trials.solve._options import MOST_ROUNDS, text, whole
@@ -52,7 +52,7 @@ class LocalizationSettings(Settings):
         others = (None if name is None else Path(name) for name in (self.odometry, self.truth))
         return read_kit(path, Path(self.anchors), *others)
 
-    def solve(self, data: "RangeTable | KitLog", title: str, stages: "Stages") -> "Solution":
+    def solve(self, data: Any, title: str, stages: "Stages") -> "Solution":
         """Locate the target, or its path."""
         if self.anchors is not None:
             from fedjax_admm.trials.solve.localization import _path, _path_report
