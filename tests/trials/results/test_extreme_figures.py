@@ -12,6 +12,9 @@ from tests.trials.results.made import METHODS, made
 FIGURES = {
     "usual": figures.usual_figure,
     "curve": lambda results: figures.curve_figure(results, metric="error"),
+    "coverage": lambda results: figures.coverage_figure(
+        results, levels={"error": 0.5, "passes": 0.9}
+    ),
     "cost": lambda results: figures.cost_figure(results, metric="error"),
     "by method": lambda results: figures.curves_by_method_figure(results, metric="error"),
     "progress": figures.progress_figure,
