@@ -97,6 +97,7 @@ def _problem(settings: Settings, anchors: jax.Array, key: jax.Array) -> Measured
         return jax.vmap(at)(levels)
 
     def under(noise: jax.Array) -> tuple[dict[str, jax.Array], jax.Array]:
+        """Return the metrics, each of shape (kinds,), and the positions of the new targets."""
         # The fixes of the past and the new ones are one batch of one fit.
         past_keys = jax.random.split(past_key, clients * past)
         keys = jnp.concatenate([past_keys, jax.random.split(new_key, targets)])
@@ -113,12 +114,8 @@ def _problem(settings: Settings, anchors: jax.Array, key: jax.Array) -> Measured
         metrics["radius_90"] = means["radius"][list(LEVELS).index("covered_90")]
         return metrics, fit.position
 
-    deviation, zero = settings["deviation"], 0.0
-    noises = [
-        (deviation, zero, zero),
-        (zero, deviation, zero),
-        (deviation, zero, settings["share"]),
-    ]
+    deviation = settings["deviation"]
+    noises = [(deviation, 0.0, 0.0), (0.0, deviation, 0.0), (deviation, 0.0, settings["share"])]
     return Measured(*jax.vmap(under)(jnp.asarray(noises, dtype)))
 
 
