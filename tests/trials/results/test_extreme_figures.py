@@ -12,9 +12,6 @@ from tests.trials.results.made import METHODS, made
 FIGURES = {
     "usual": figures.usual_figure,
     "curve": lambda results: figures.curve_figure(results, metric="error"),
-    "coverage": lambda results: figures.coverage_figure(
-        results, levels={"error": 0.5, "passes": 0.9}
-    ),
     "cost": lambda results: figures.cost_figure(results, metric="error"),
     "by method": lambda results: figures.curves_by_method_figure(results, metric="error"),
     "progress": figures.progress_figure,
@@ -39,6 +36,9 @@ FIGURES = {
         results, metric="error", title=lambda value: f"{value:g}", logarithmic=True
     ),
     "task sweep": lambda results: figures.task_sweep_figure(results, metric="error", floor=-80),
+    "coverage": lambda results: figures.coverage_figure(
+        results, levels={"error": 0.5, "passes": 0.9}
+    ),
 }
 HUGE = np.array([[1e-300, 1e300], [1e300, 1e-300], [1e300, 1e300]])
 RESULTS = {
