@@ -1,3 +1,4 @@
+from fedjax_admm.trials.figures._coverage import coverage_figure as coverage_figure
 from fedjax_admm.trials.figures._curves import (
     cost_figure as cost_figure,
     curve_figure as curve_figure,

@@ -36,6 +36,9 @@ FIGURES = {
         results, metric="error", title=lambda value: f"{value:g}", logarithmic=True
     ),
     "task sweep": lambda results: figures.task_sweep_figure(results, metric="error", floor=-80),
+    "coverage": lambda results: figures.coverage_figure(
+        results, levels={"error": 0.5, "passes": 0.9}
+    ),
 }
 HUGE = np.array([[1e-300, 1e300], [1e300, 1e-300], [1e300, 1e300]])
 RESULTS = {
