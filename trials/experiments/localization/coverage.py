@@ -26,6 +26,7 @@ LEVELS = {"covered_50": 0.5, "covered_90": 0.9, "covered_95": 0.95}
 NOISES = ("normal", "Cauchy", "outliers")
 KINDS = ("information", "sandwich", "parametric bootstrap", "residual bootstrap", "conformal")
 _HALF_WIDTH = 30.0  # metres
+_SIZES = ("clients", "past", "targets", "replicates")
 _STEPS = 10  # of a fit
 _EDGES = 4000  # of scores, half a percent apart: ends 1e-3 and 1e5
 
@@ -52,11 +53,29 @@ class Region(Method):
 
 
 def _problem(settings: Settings, anchors: jax.Array, key: jax.Array) -> Measured:
-    clients, past, targets, replicates = (
-        count(name, settings[name]) for name in ("clients", "past", "targets", "replicates")
-    )
+    sizes = {name: count(name, settings[name]) for name in _SIZES}
     most = int(max(settings["anchors"]))
-    dtype, loss = default_float(), huber(1.345)
+    deviation = settings["deviation"]
+    noises = [(deviation, 0.0, 0.0), (0.0, deviation, 0.0), (deviation, 0.0, settings["share"])]
+    dtype = default_float()
+    number, noises = jnp.asarray(anchors, dtype), jnp.asarray(noises, dtype)
+    return _measured(number, noises, key, most=most, **sizes)
+
+
+@partial(jax.jit, static_argnames=("most", *_SIZES))  # traced once for all swept values
+def _measured(
+    anchors: jax.Array,
+    noises: jax.Array,
+    key: jax.Array,
+    *,
+    most: int,
+    clients: int,
+    past: int,
+    targets: int,
+    replicates: int,
+) -> Measured:
+    """Measure all regions under noises, each `deviation, scale, share`: shape (noises, 3)."""
+    dtype, loss = noises.dtype, huber(1.345)
     place_key, past_key, new_key, draw_key = jax.random.split(key, 4)
     places = _HALF_WIDTH * jax.random.uniform(place_key, (most, 2), dtype, -1, 1)
     present = jnp.arange(most, dtype=dtype) < anchors
@@ -73,7 +92,7 @@ def _problem(settings: Settings, anchors: jax.Array, key: jax.Array) -> Measured
         fit = regions.refine(here, target, loss, steps=_STEPS)
         return here, fit, regions.covariance(here, fit, loss, kind="information")
 
-    def measured(key: jax.Array, here: Any, fit: Any, known: Any, counts: jax.Array) -> Any:
+    def covered(key: jax.Array, here: Any, fit: Any, known: Any, counts: jax.Array) -> Any:
         """Return what is measured at every level of all kinds of regions around a fit."""
         sandwich = regions.covariance(here, fit, loss, kind="sandwich")
         drawn = [
@@ -106,7 +125,7 @@ def _problem(settings: Settings, anchors: jax.Array, key: jax.Array) -> Measured
         there, fits, covariances = jax.tree.map(lambda leaf: leaf[:-targets], fixes)
         scores = regions.ellipse(fits.position, covariances.position).scores(there.target)
         counts = regions.conformal_counts(scores.reshape(-1, past), edges)
-        found = jax.vmap(measured, (0, 0, 0, 0, None))(
+        found = jax.vmap(covered, (0, 0, 0, 0, None))(
             jax.random.split(draw_key, targets), here, fit, known, counts
         )
         means = jax.tree.map(lambda leaf: jnp.mean(leaf, 0), found)  # of targets: (levels, kinds)
@@ -114,9 +133,7 @@ def _problem(settings: Settings, anchors: jax.Array, key: jax.Array) -> Measured
         metrics["radius_90"] = means["radius"][list(LEVELS).index("covered_90")]
         return metrics, fit.position
 
-    deviation = settings["deviation"]
-    noises = [(deviation, 0.0, 0.0), (0.0, deviation, 0.0), (deviation, 0.0, settings["share"])]
-    return Measured(*jax.vmap(under)(jnp.asarray(noises, dtype)))
+    return Measured(*jax.vmap(under)(noises))
 
 
 def _noisy(key: jax.Array, exact: jax.Array, noise: jax.Array) -> jax.Array:
