@@ -213,16 +213,11 @@ class Node:
         self._settle(data)
 
     def save(self, path: str | os.PathLike[str]) -> None:
-        """Write what the node remembers to a file, in the place of an older one.
-
-        Raises:
-          InputError: no round has begun yet.
-        """
-        if self._state is None:
-            raise InputError("has no state before the first round", argument="node")
+        """Write what the node remembers to a file, in the place of an older one."""
         answered = [np.frombuffer(part, np.uint8) for part in self._answered]
         numbers = [self.number, self._done, self._worked, self._heard, self._sent is not None]
-        save(path, self._digest, (self._released, answered, self._state, self._sent), numbers)
+        content = (self._curvature, self._released, answered, self._state, self._sent)
+        save(path, self._digest, content, numbers)
 
     def resume(self, path: str | os.PathLike[str]) -> None:
         """Go on from a file of `save`.
@@ -235,13 +230,16 @@ class Node:
             raise InputError(
                 f"is of node {saved}, but this is {self.number}", argument="path", value=path
             )
-        *released, digest, answer = leaves[:6]
+        curvature, *released, digest, answer = leaves[:7]
+        self._curvature = jnp.asarray(curvature)
         if self._ledger_file is None:
             self._released = Released(*map(jnp.asarray, released))
         self._answered = (digest.tobytes(), answer.tobytes())
-        like = jax.tree.structure(self._like if sent else self._like[0])
-        states = jax.tree.unflatten(like, [jnp.asarray(leaf) for leaf in leaves[6:]])
-        self._state, self._sent = states if sent else (states, None)
+        rest = [jnp.asarray(leaf) for leaf in leaves[7:]]  # none before the first round
+        if rest:
+            like = jax.tree.structure(self._like if sent else self._like[0])
+            states = jax.tree.unflatten(like, rest)
+            self._state, self._sent = states if sent else (states, None)
         self._done, self._worked, self._heard = numbers
 
     @property
