@@ -23,7 +23,7 @@ from flwr.app import ConfigRecord, Context, Error, Message, RecordDict  # noqa: 
 from flwr.supercore.task_identity import TaskIdentity  # noqa: E402
 
 from fedjax_admm.deploy import flower  # noqa: E402
-from fedjax_admm.deploy._rounds import Answer  # noqa: E402
+from fedjax_admm.deploy._asking import Answer  # noqa: E402
 
 APP = """
 from study import STUDY
