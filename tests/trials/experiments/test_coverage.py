@@ -19,7 +19,7 @@ def test_three_numbers_say_what_the_noise_is():
     exact = jnp.full(20_000, 40.0)
 
     def errors(*noise):
-        return np.asarray(coverage._noisy(jax.random.key(0), exact, jnp.asarray(noise)) - exact)
+        return np.asarray(coverage.noisy(jax.random.key(0), exact, jnp.asarray(noise)) - exact)
 
     # The mean of 20,000 normal errors of 2 m is within 5 standard errors, 0.07 m; so is their size.
     normal = errors(2.0, 0.0, 0.0)

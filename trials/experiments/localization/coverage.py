@@ -87,7 +87,7 @@ def _measured(
         target_key, noise_key = jax.random.split(key)
         target = _HALF_WIDTH * jax.random.uniform(target_key, (2,), dtype, -1, 1)
         exact = jnp.linalg.norm(target[None] - places, axis=-1)
-        ranges = jnp.where(present, _noisy(noise_key, exact, noise), jnp.nan)
+        ranges = jnp.where(present, noisy(noise_key, exact, noise), jnp.nan)
         here = problems.localization(places, ranges, sigma=1.0, target=target)
         fit = regions.refine(here, target, loss, steps=_STEPS)
         return here, fit, regions.covariance(here, fit, loss, kind="information")
@@ -136,13 +136,13 @@ def _measured(
     return Measured(*jax.vmap(under)(noises))
 
 
-def _noisy(key: jax.Array, exact: jax.Array, noise: jax.Array) -> jax.Array:
+def noisy(key: jax.Array, exact: jax.Array, noise: jax.Array) -> jax.Array:
     """Add normal and Cauchy errors, and put uniform ranges in the place of a share."""
     deviation, scale, share = noise
     normal_key, cauchy_key, outlier_key = jax.random.split(key, 3)
-    noisy = problems.gaussian_noise(deviation)(normal_key, exact)
-    noisy = problems.cauchy_noise(scale)(cauchy_key, noisy)
-    return problems.outlier_noise(share, 2 * _HALF_WIDTH * 2**0.5)(outlier_key, noisy)
+    measured = problems.gaussian_noise(deviation)(normal_key, exact)
+    measured = problems.cauchy_noise(scale)(cauchy_key, measured)
+    return problems.outlier_noise(share, 2 * _HALF_WIDTH * 2**0.5)(outlier_key, measured)
 
 
 def _methods(settings: Settings, anchors: jax.Array) -> dict[str, Region]:
