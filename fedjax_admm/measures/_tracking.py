@@ -5,10 +5,10 @@ from typing import Any
 import jax
 import jax.numpy as jnp
 
-from fedjax_admm.capabilities import KnownTarget, Values, needs
+from fedjax_admm.capabilities import Clients, KnownTarget, Values, needs
 
 
-@needs(KnownTarget, Values)
+@needs(KnownTarget, Clients, Values)
 def target_regret(solver: Any, problem: Any, state: Any) -> dict[str, jax.Array]:
     """Measure by how much the sum of the losses at the estimate exceeds that at the target.
 
