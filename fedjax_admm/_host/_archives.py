@@ -40,7 +40,7 @@ def write_atomically(
     Args:
       path: where it shall be; its folder is made if there is none.
       write: writes into the open binary file.
-      owner_only: allow nobody but this user to read it, from the first byte on.
+      owner_only: let its owner alone read the file, from the first byte on.
 
     Raises:
       InputError: the file system refuses (read-only, full, not a folder).

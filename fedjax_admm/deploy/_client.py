@@ -33,7 +33,7 @@ from fedjax_admm.deploy._messages import (
     MessageError,
     digest_of,
     from_body,
-    read,
+    read_own,
     to_body,
     write,
 )
@@ -185,12 +185,7 @@ class Client:
         return write(Message(kind, self.number, index, self._heard, body), self._digest)
 
     def _read(self, data: bytes, kind: Kind) -> Message:
-        message = read(data, kind, self._digest)
-        if message.client != self.number:
-            raise MessageError(
-                f"the message is for client {message.client}, but this is client {self.number}"
-            )
-        return message
+        return read_own(data, kind, self._digest, self.number)
 
     def _settle(self, data: bytes) -> Message:
         """Read the message of a round; take over the last work if it was heard, else take it back.

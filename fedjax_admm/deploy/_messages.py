@@ -107,6 +107,20 @@ def read(data: bytes, kind: Kind, digest: bytes) -> Message:
     return Message(kind, client, index, heard, body)
 
 
+def read_own(data: bytes, kind: Kind, digest: bytes, number: int) -> Message:
+    """Read a message of a kind for one client.
+
+    Raises:
+      MessageError: as `read`, or it is for another client.
+    """
+    message = read(data, kind, digest)
+    if message.client != number:
+        raise MessageError(
+            f"the message is for client {message.client}, but this is client {number}"
+        )
+    return message
+
+
 def check_sender(
     message: Message,
     sender: int | None,

@@ -1,7 +1,8 @@
-"""The record of a deployment: who was heard when."""
+"""The record of a deployment: who was heard when, and what all servers keep of it."""
 
 import json
 import os
+from collections.abc import Collection
 from pathlib import Path
 from typing import NamedTuple
 
@@ -43,3 +44,36 @@ class Record(NamedTuple):
             raise InputError(
                 "holds no record of a deployment", argument="path", value=str(path)
             ) from error
+
+
+class Recorded:
+    """A server, a root or a relay, which records who was heard in every round."""
+
+    masks: list[np.ndarray]  # of the rounds that are closed
+    mask: tuple[int, ...]  # the shape of each
+    _digest: bytes
+
+    @property
+    def round(self) -> int:
+        """Return the round that is open, from 0."""
+        return len(self.masks)
+
+    @property
+    def record(self) -> Record:
+        """Return who has been heard, by which a simulation can replay it."""
+        heard = np.array(self.masks, bool).reshape(self.round, *self.mask)
+        return Record(heard, self._digest.hex())
+
+
+def check_all_heard(numbers: Collection[int], heard: Collection[int]) -> None:
+    """Check that all have been heard before the first round.
+
+    Raises:
+      InputError: somebody has not.
+    """
+    missing = sorted(set(numbers) - set(heard))
+    if missing:
+        raise InputError(
+            f"has not heard clients {missing[:10]} yet, and needs all before the first round",
+            argument="server",
+        )

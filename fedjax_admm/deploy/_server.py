@@ -10,7 +10,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from fedjax_admm._checks import InputError, count, finite_array
+from fedjax_admm._checks import count, finite_array
 from fedjax_admm._pytrees import pytree_dataclass
 from fedjax_admm._run import in_dtype_of, init_key, round_keys
 from fedjax_admm.deploy._files import load, save
@@ -38,7 +38,7 @@ from fedjax_admm.deploy._messages import (
     to_body,
     write,
 )
-from fedjax_admm.deploy._record import Record
+from fedjax_admm.deploy._record import Recorded, check_all_heard
 from fedjax_admm.messages import Link
 from fedjax_admm.participation import where_active
 from fedjax_admm.protocol import RoundInfo
@@ -108,7 +108,7 @@ def _receiver(solver: Any, curvature: jax.Array, upload: Upload, said: Said) -> 
     return receiver
 
 
-class Server:
+class Server(Recorded):
     """The server of a solver with one server, and of nobody's data.
 
     Args:
@@ -139,7 +139,7 @@ class Server:
         self._down: dict[int, bytes] = {}  # what each client is to read in this round
         self._answers: dict[int, bytes] = {}
         self._heard = np.zeros(num_clients, np.int64)  # one more than the round; 0 for never
-        self.masks: list[np.ndarray] = []
+        self.masks, self.mask = [], (num_clients,)
         self.bytes_up = self.bytes_down = 0  # of bodies; a header has `HEADER_BYTES` more
 
     # Before the first round.
@@ -159,14 +159,8 @@ class Server:
         return {i: self._write(Kind.START, i, body) for i in self.numbers}
 
     def _complete(self) -> None:
-        if self._state is not None:
-            return
-        missing = sorted(set(range(self.num_clients)) - set(self._first))
-        if missing:
-            raise InputError(
-                f"has not heard clients {missing[:10]} yet, and needs all before the first round",
-                argument="server",
-            )
+        if self._state is None:
+            check_all_heard(self.numbers, self._first)
 
     # Rounds.
 
@@ -174,11 +168,6 @@ class Server:
     def numbers(self) -> range:
         """Return the numbers of the clients."""
         return range(self.num_clients)
-
-    @property
-    def round(self) -> int:
-        """Return the round that is open, from 0."""
-        return len(self.masks)
 
     @property
     def heard(self) -> tuple[int, ...]:
@@ -252,12 +241,6 @@ class Server:
     def estimate(self) -> jax.Array:
         """Return the model, as `Run.estimate`; `model` before the first round."""
         return self.model if self._state is None else self.solver.estimate(self._state)
-
-    @property
-    def record(self) -> Record:
-        """Return who has been heard in every round, by which a simulation can replay it."""
-        shape = (len(self.masks), self.num_clients)
-        return Record(np.array(self.masks, bool).reshape(shape), self._digest.hex())
 
     def save(self, path: str | os.PathLike[str]) -> None:
         """Write all rounds that are closed to a file, in the place of an older one.

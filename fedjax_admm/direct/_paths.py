@@ -249,7 +249,8 @@ def _located(anchors, which, ranges, relative, spans, moves, turns, fastest, fre
 def _searched(rows: _Rows, states: jax.Array, first: jax.Array):
     """Alternate Gauss-Newton steps of the path and moves of the logarithms of intensities."""
     number = len(first)
-    around = jnp.concatenate([jnp.zeros((1, number)), jnp.eye(number), -jnp.eye(number)])
+    unit = jnp.eye(number, dtype=first.dtype)
+    around = jnp.concatenate([jnp.zeros_like(unit[:1]), unit, -unit])
 
     def going(carry):
         _, _, move, step = carry
@@ -367,7 +368,7 @@ def _windowed(anchors, which, ranges, spans, middle, reach) -> tuple[jax.Array, 
 
     places = jax.lax.map(best, starts)
     centres = starts + width // 2
-    nearest = jnp.argmin(jnp.abs(jnp.arange(rows)[:, None] - centres[None]), 1)
+    nearest = jnp.searchsorted(centres[1:] + centres[:-1], 2 * jnp.arange(rows))
     duration = jnp.sum(spans) * width / rows
     return places[nearest], jnp.maximum(duration, 1e-30)
 

@@ -9,7 +9,7 @@
     metropolis_weights                                          how nodes average with neighbours
     pad, stack                                                  graphs for `jax.vmap`
 
-An edge of weight zero is no edge: it joins nobody and counts in no degree. Edge lists of graphs
+An edge of weight zero counts as absent: it adds to no degree. Edge lists of graphs
 that are stacked for `jax.vmap` are therefore filled up with edges of weight zero.
 """
 

@@ -162,7 +162,7 @@ def test_messages_that_do_not_fit_are_refused(double):
     problem = problem_on(tree)
     solver = solvers.hfsad(problem, passes=PASSES)
     server, nodes = deploy.in_process(solver, problem, KEY, rounds=1)
-    with pytest.raises(deploy.MessageError, match="is for node 5, but this is node 3"):
+    with pytest.raises(deploy.MessageError, match="is for client 5, but this is client 3"):
         nodes[3].work(server.broadcast(5))
     with pytest.raises(deploy.MessageError, match="client 0 is none of the 3 of this server"):
         server.receive(nodes[0].work(nodes[5].broadcast(0)), 0)

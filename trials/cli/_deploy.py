@@ -47,6 +47,12 @@ Out = Annotated[
     Path,
     typer.Option(parser=folder_name, metavar="DIR", help="Folder of states, records and reports."),
 ]
+
+
+def _seconds(words: str) -> Any:
+    return typer.Option(parser=real_number, metavar="SECONDS", help=words)
+
+
 X64 = Annotated[bool, typer.Option("--x64", help="Compute in float64; the same everywhere.")]
 
 
@@ -57,14 +63,8 @@ def server(
     ] = "localhost:8002",
     rounds: Rounds = 100,
     out: Out = Path("deployed"),
-    deadline: Annotated[
-        float,
-        typer.Option(parser=real_number, metavar="SECONDS", help="When a round is closed (30)."),
-    ] = 30.0,
-    patience: Annotated[
-        float,
-        typer.Option(parser=real_number, metavar="SECONDS", help="For everybody to join (300)."),
-    ] = 300.0,
+    deadline: Annotated[float, _seconds("When a round is closed (30).")] = 30.0,
+    patience: Annotated[float, _seconds("For everybody to join (300).")] = 300.0,
     quorum: Annotated[
         int | None, whole("Close a round when so many were heard (all that are connected).")
     ] = None,
@@ -126,14 +126,7 @@ def client(
         str, typer.Option(metavar="HOST:PORT", help="Where the server is.")
     ] = "localhost:8002",
     out: Out = Path("deployed"),
-    patience: Annotated[
-        float,
-        typer.Option(
-            parser=real_number,
-            metavar="SECONDS",
-            help="For which the server may be out of reach (300).",
-        ),
-    ] = 300.0,
+    patience: Annotated[float, _seconds("For which the server may be out of reach (300).")] = 300.0,
     kit: Kit = None,
     method: Method = None,
     seed: Seed = 2025,
@@ -170,17 +163,9 @@ def middle(
         str, typer.Option(metavar="HOST:PORT", help="Where its children reach it.")
     ] = "localhost:8003",
     out: Out = Path("deployed"),
-    deadline: Annotated[
-        float,
-        typer.Option(parser=real_number, metavar="SECONDS", help="When a pass is closed (3)."),
-    ] = 3.0,
+    deadline: Annotated[float, _seconds("When a pass is closed (3).")] = 3.0,
     patience: Annotated[
-        float,
-        typer.Option(
-            parser=real_number,
-            metavar="SECONDS",
-            help="For children to join, and for which the parent may be out of reach (300).",
-        ),
+        float, _seconds("For children to join, and for which the parent may be out of reach (300).")
     ] = 300.0,
     quorum: Annotated[
         int | None, whole("Close a pass when so many were heard (all that are connected).")

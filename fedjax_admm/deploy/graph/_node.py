@@ -23,7 +23,7 @@ from fedjax_admm.deploy._messages import (
     digest_of,
     fields_of,
     from_body,
-    read,
+    read_own,
     to_body,
     write,
 )
@@ -294,12 +294,7 @@ class Node:
         return write(Message(kind, self.number, index, self._heard, body), self._digest)
 
     def _read(self, data: bytes, kind: Kind) -> Message:
-        message = read(data, kind, self._digest)
-        if message.client != self.number:
-            raise MessageError(
-                f"the message is for node {message.client}, but this is node {self.number}"
-            )
-        return message
+        return read_own(data, kind, self._digest, self.number)
 
     def _settle(self, data: bytes) -> Message:
         """Take over all rounds that are closed.

@@ -2,12 +2,11 @@
 
 import os
 from dataclasses import replace
-from typing import Any
 
 import jax
 import numpy as np
 
-from fedjax_admm._checks import InputError, count, finite_array
+from fedjax_admm._checks import count, finite_array
 from fedjax_admm._run import in_dtype_of
 from fedjax_admm.deploy._files import load, save
 from fedjax_admm.deploy._links import check_deployable, number
@@ -23,14 +22,14 @@ from fedjax_admm.deploy._messages import (
     to_body,
     write,
 )
-from fedjax_admm.deploy._record import Record
+from fedjax_admm.deploy._record import Recorded, check_all_heard
 from fedjax_admm.deploy.graph._ego import GRAPH, neighbours_of
 from fedjax_admm.deploy.graph._forwarded import to_forward
 from fedjax_admm.graphs import Graph
 from fedjax_admm.solvers._graph import GraphSolver, LetterSolver
 
 
-class Relay:
+class Relay(Recorded):
     """The relay of a solver on a graph: it has neither models nor data, and rounds as a `Server`.
 
     A node sends one message for all its neighbours, or a letter for each. The relay reads headers
@@ -68,7 +67,7 @@ class Relay:
         self._dropped = 0
         self._opened = False
         self._heard = np.zeros(self.num_clients, np.int64)  # one more than the round; 0 for never
-        self.masks: list[np.ndarray] = []
+        self.masks, self.mask = [], (self.num_clients,)
         # Of bodies: as nodes send them, and along edges, which is what `Traffic` counts.
         self.bytes_up = self.bytes_down = 0
 
@@ -78,7 +77,7 @@ class Relay:
         Raises:
           InputError: somebody has not.
         """
-        self._complete(self._hellos)
+        check_all_heard(self.numbers, self._hellos)
         self._curvature = max(float(value) for value in self._hellos.values())
         body = to_body([number((), np.float64)], [self._curvature])
         return {i: self._write(Kind.START, i, body) for i in self.numbers}
@@ -87,11 +86,6 @@ class Relay:
     def numbers(self) -> range:
         """Return the numbers of the nodes."""
         return range(self.num_clients)
-
-    @property
-    def round(self) -> int:
-        """Return the round that is open, from 0."""
-        return len(self.masks)
 
     @property
     def heard(self) -> tuple[int, ...]:
@@ -135,7 +129,7 @@ class Relay:
           InputError: there is no such node, or not all are ready.
         """
         count("client", client, at_least=0, at_most=self.num_clients - 1)
-        self._complete(self._kept and self.numbers)
+        self._complete()
         first = int(self._heard[client])
         rounds = []
         for each in range(first, self.round + 1):
@@ -148,7 +142,7 @@ class Relay:
 
     def close_round(self) -> tuple[int, ...]:
         """End the round with those who have been heard, and open the next; return who they are."""
-        self._complete(self._kept and self.numbers)
+        self._complete()
         came = self._came
         active = np.isin(np.arange(self.num_clients), list(came))
         self.masks.append(active)
@@ -162,19 +156,13 @@ class Relay:
         self._dropped, self._came = oldest, {}
         return tuple(sorted(came))
 
-    @property
-    def record(self) -> Record:
-        """Return who has been heard in every round, by which a simulation can replay it."""
-        shape = (len(self.masks), self.num_clients)
-        return Record(np.array(self.masks, bool).reshape(shape), self._digest.hex())
-
     def save(self, path: str | os.PathLike[str]) -> None:
         """Write all rounds that are closed to a file, in the place of an older one.
 
         Raises:
           InputError: no round has been opened yet.
         """
-        self._complete(self._kept and self.numbers)
+        self._complete()
         kept = [np.frombuffer(b"".join(x[i] for i in sorted(x)), np.uint8) for x in self._kept]
         numbers = [self._dropped, self._curvature, self.bytes_up, self.bytes_down]
         save(path, self._digest, (self._heard, self.record.heard, kept), numbers)
@@ -207,13 +195,9 @@ class Relay:
         place = int(np.searchsorted(self.neighbours[sender], receiver)) * self._length
         return body[place : place + self._length]
 
-    def _complete(self, there: Any) -> None:
-        missing = sorted(set(range(self.num_clients)) - set(there))
-        if missing:
-            raise InputError(
-                f"has not heard nodes {missing[:10]} yet, and needs all before the first round",
-                argument="relay",
-            )
+    def _complete(self) -> None:
+        if not self._opened:
+            check_all_heard(self.numbers, self._came)
 
     def _write(self, kind: Kind, client: int, body: bytes) -> bytes:
         message = Message(kind, client, self.round, int(self._heard[client]), body)

@@ -19,7 +19,7 @@ from fedjax_admm.deploy._messages import (
     Message,
     MessageError,
     from_body,
-    read,
+    read_own,
     to_body,
     write,
 )
@@ -72,12 +72,7 @@ class Child(Node):
         return write(Message(kind, self.number, index, 0, body), self._digest)
 
     def _read_down(self, data: bytes, kind: Kind) -> Message:
-        message = read(data, kind, self._digest)
-        if message.client != self.number:
-            raise MessageError(
-                f"the message is for node {message.client}, but this is node {self.number}"
-            )
-        return message
+        return read_own(data, kind, self._digest, self.number)
 
     def _first_model(self, data: bytes) -> jax.Array:
         """Return the first model of the parent's first message."""

@@ -21,7 +21,7 @@ from fedjax_admm.deploy._messages import (
     to_body,
     write,
 )
-from fedjax_admm.deploy._record import Record
+from fedjax_admm.deploy._record import Recorded, check_all_heard
 from fedjax_admm.deploy.tree._nodes import Node
 from fedjax_admm.deploy.tree._work import Below, NodeState, codes_down, open_links, root_work
 from fedjax_admm.solvers._tree import TreeSolver
@@ -102,12 +102,8 @@ class Parent(Node):
         return self._write_down(Kind.DOWN, child, body, int(state.below.heard[row]))
 
     def _complete(self) -> None:
-        missing = sorted(set(self.numbers) - set(self._first))
-        if self._state is None and missing:
-            raise InputError(
-                f"has not heard nodes {missing[:10]} yet, and needs all before the first round",
-                argument="server",
-            )
+        if self._state is None:
+            check_all_heard(self.numbers, self._first)
 
     def _write_down(self, kind: Kind, child: int, body: bytes, heard: int) -> bytes:
         return write(Message(kind, child, self._index, heard, body), self._digest)
@@ -161,7 +157,7 @@ class Parent(Node):
         return open_links(self.solver, model, sent, weights)
 
 
-class TreeServer(Parent):
+class TreeServer(Recorded, Parent):
     """The root of a tree, and nobody's data.
 
     Args:
@@ -179,23 +175,12 @@ class TreeServer(Parent):
         self.model = finite_array("model", model, (None,))
         super().__init__(solver, tree, self.model, key, -1)
         self._begin_parent()
-        self.masks: list[np.ndarray] = []
-
-    @property
-    def round(self) -> int:
-        """Return the round that is open, from 0."""
-        return len(self.masks)
+        self.masks, self.mask = [], (self.solver.passes, len(self._places))
 
     @property
     def estimate(self) -> jax.Array:
         """Return the root's model, shape (dim,)."""
         return self.model if self._state is None else self._state.nodes[0]
-
-    @property
-    def record(self) -> Record:
-        """Return who has been heard in every pass, by which a simulation can replay it."""
-        shape = (self.round, self.solver.passes, len(self._places))
-        return Record(np.array(self.masks, bool).reshape(shape), self._digest.hex())
 
     def receive(self, data: bytes, sender: int | None = None) -> int:
         child = super().receive(data, sender)
