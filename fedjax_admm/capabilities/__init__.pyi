@@ -1,3 +1,10 @@
+from fedjax_admm.capabilities._client_states import (
+    KeptStates as KeptStates,
+    at_state as at_state,
+    first_state as first_state,
+    kept_states as kept_states,
+    slopes_and_states as slopes_and_states,
+)
 from fedjax_admm.capabilities._needs import (
     check_capabilities as check_capabilities,
     has as has,
@@ -5,6 +12,7 @@ from fedjax_admm.capabilities._needs import (
 )
 from fedjax_admm.capabilities._problems import (
     Access as Access,
+    ClientStates as ClientStates,
     Clients as Clients,
     ClippedGradients as ClippedGradients,
     DifferenceOfConvex as DifferenceOfConvex,

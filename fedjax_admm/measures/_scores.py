@@ -13,7 +13,7 @@ from typing import Any
 import jax
 import jax.numpy as jnp
 
-from fedjax_admm.capabilities import Clients, Scores, needs
+from fedjax_admm.capabilities import Clients, Scores, at_state, needs
 from fedjax_admm.measures._shared import rows
 
 
@@ -99,4 +99,4 @@ def calibration_error(
 
 def _scores(solver: Any, problem: Any, state: Any) -> jax.Array:
     """Return every client's mean score, shape (clients,)."""
-    return problem.scores(rows(solver.estimate(state), problem))
+    return at_state(problem, state).scores(rows(solver.estimate(state), problem))
