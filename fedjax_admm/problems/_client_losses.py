@@ -70,9 +70,9 @@ def at_client_state(function: Callable[..., Any], state: Any) -> Callable[..., A
 
 
 def terms_of(loss: Callable[..., Any], client: Client) -> tuple[Callable[..., Any], Any]:
-    """Return `loss(params, term) -> (value, state)` and the stacked terms: samples, maybe with keys.
+    """Return `loss(params, term) -> (value, state)`, and a client's terms, stacked.
 
-    The state is None where the loss has none.
+    Terms are samples, or samples and keys. The state is None where the loss has none.
 
     The key of term j in step s of client l, from the key of the round, is
     `fold_in(fold_in(fold_in(fold_in(key, l), 2**32 - 1), s), j)`; j is the place of the term in the

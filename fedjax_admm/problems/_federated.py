@@ -13,6 +13,7 @@ from fedjax_admm._checks import (
     InputError,
     count,
     default_float,
+    flag,
     function_of,
     is_concrete,
     one_line,
@@ -58,6 +59,7 @@ def federated(
     score: Loss | None = None,
     held_out: Any = None,
     state: Any = None,
+    average_state: bool = False,
     mask: ArrayLike | None = None,
     sizes: ArrayLike | None = None,
 ) -> Federated:
@@ -70,8 +72,7 @@ def federated(
         has no such key, which are values, measures and proximal maps, leaves it at its default; if
         it has none, it gets a key that is the same in all calls. A parameter `state` gets the
         client's state, such as running statistics, and the loss returns `(value, state)`: the
-        value, and the state after it. States are private: that of a client changes where the
-        client computes gradients in a round, and is never sent.
+        value, and the state after it.
       data: the clients' samples. A list holds a pytree per client, whose arrays have a leading
         axis of samples; the clients may have different numbers of them. Any other pytree is
         stacked: its arrays have the axes (clients, samples, ...), and `mask` marks the samples
@@ -116,7 +117,11 @@ def federated(
         own if None.
       state: the state of a client before the first round, a pytree of arrays, for a loss that has
         one. Floating arrays get the dtype of the parameters. The samples of a minibatch read the
-        same state; the one after it is the mean of what they return.
+        same state; the one after it is the mean of what they return. It is private: it changes
+        where the client computes gradients in a round, and is never sent.
+      average_state: whether states travel with the models. After each round, all clients have the
+        plain mean of the states of those who sent in it; what is no floating array stays private.
+        States travel as they are, past the solver's exchange.
       mask: bool, shape (clients, samples), for stacked data; all samples count if None.
       sizes: shape (clients,), for data that a function makes.
     """
@@ -134,6 +139,13 @@ def federated(
             "must be given for a loss of minibatches", argument="batch_size", value=None
         )
     own = _first_state(loss_function, state, first.dtype)
+    if average_state and own is None:
+        raise InputError(
+            "is for a loss with a {state}",
+            argument="average_state",
+            value=average_state,
+            others=["state"],
+        )
     _check_loss(loss_function, start, sample, own, size if batch else None)
     judged = None if held_out is None else held_out_samples(held_out, first.dtype)
     if score is not None:
@@ -194,6 +206,7 @@ def federated(
         batch_size=size,
         epochs=sampling == "epochs",
         batch=batch,
+        average_state=flag("average_state", average_state),
     )
     _check_batch(problem)
     _check_start(problem)

@@ -14,8 +14,9 @@ the client's state s_l of before, and the state after the sum is the mean of wha
 
     s_l <- mean over the terms j of s_lj,   (loss(w, sample_lj, s_l), s_lj)
 
-of what is no floating array that of the first term. A state stays with its client, and changes
-where the client computes a gradient of it alone. The gradient is that in w.
+of what is no floating array that of the first term. The gradient is that in w. A state stays with
+its client, and changes where the client computes a gradient of it alone. With `average_state` every
+client begins a round with the server's state instead, the mean of those that it received last.
 
 Inside a solver a model is a vector of dim numbers, which `parameters` turns into the user's pytree.
 The topology is a star, a tree or a graph.
@@ -113,6 +114,7 @@ class Federated:
     batch_size: int | None = field(metadata={"static": True})
     epochs: bool = field(metadata={"static": True})  # minibatches without replacement
     batch: bool = field(metadata={"static": True})  # the loss is of minibatches, not of samples
+    average_state: bool = field(metadata={"static": True})  # in every round; else it is private
 
     spread: ClassVar[tuple[str, ...]] = ("client_weights", "private", "prepared", "states")
 
@@ -158,6 +160,28 @@ class Federated:
         """Return the problem at other states of the clients, a pytree (clients, ...)."""
         private = states.private if isinstance(states, MovingStates) else self.private
         return replace(self, states=states, private=private)
+
+    def averaged(self, states: Any, rows: Any, speaks: jax.Array) -> Any:
+        """Return states whose floating arrays are, for all, the mean over those who send.
+
+        Args:
+          states: a pytree (clients, ...).
+          rows: shape (drawn,), int32: those of whom `speaks` tells; all if None.
+          speaks: bool: who sends. If nobody does, all stays.
+        """
+        own = states.own if isinstance(states, MovingStates) else states
+        number = jnp.sum(speaks, dtype=jnp.int32)
+
+        def mean(leaf: jax.Array) -> jax.Array:
+            if not jnp.issubdtype(leaf.dtype, jnp.floating):
+                return leaf
+            heard = leaf if rows is None else leaf[rows]
+            heard = jnp.where(jnp.expand_dims(speaks, range(1, leaf.ndim)), heard, 0)
+            total = jnp.sum(heard, 0) / jnp.maximum(number, 1).astype(leaf.dtype)
+            return jnp.where(number > 0, jnp.broadcast_to(total, leaf.shape), leaf)
+
+        own = jax.tree.map(mean, own)
+        return states._replace(own=own) if isinstance(states, MovingStates) else own
 
     def with_moving_private(self, rate: jax.Array) -> "Federated":
         """Return the problem whose private parts h_l are in the states, and move with gradients.
