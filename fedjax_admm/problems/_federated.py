@@ -83,7 +83,8 @@ def federated(
         (clients,), positive.
       batch_size: samples in a minibatch, drawn from the round's key; all samples if None.
       sampling: "epochs", every sample once per epoch, in a new order, and a new epoch in every
-        round; or "replacement", independent draws.
+        round: a client of M samples passes its data in `ceil(M / batch_size)` steps, and the last
+        minibatch of an epoch has those that are left; or "replacement", independent draws.
       batch: whether `loss(params, batch) -> scalar` is of a whole minibatch, for contrastive losses
         and batch statistics; its arrays have the axes (batch_size, ...). The loss of a client is
         the mean over its minibatches in the order of the data, without the samples that fill none;
@@ -283,13 +284,13 @@ def _check_batch(problem: Federated) -> None:
         return
     sizes = np.asarray(problem.sizes)
     small = np.flatnonzero(sizes < problem.batch_size)
-    if small.size and (problem.epochs or problem.batch):
+    if small.size and problem.batch:
         raise InputError(
             f"must be at most the number of samples of every client, but it is "
             f"{problem.batch_size}, and client {small[0]} has {sizes[small[0]]}",
             argument="batch_size",
             value=problem.batch_size,
-            remedy="take less" if problem.batch else 'take less, or sampling="replacement"',
+            remedy="take less",
         )
 
 

@@ -19,7 +19,7 @@ Where only a part of the parameters travels, the points of a solver are that par
 import inspect
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
-from typing import Any, ClassVar, NamedTuple
+from typing import Any, ClassVar, NamedTuple, TypeAlias
 
 import jax
 import jax.numpy as jnp
@@ -37,6 +37,9 @@ from fedjax_admm.trees import Tree
 
 # Iterations of L-BFGS of a client that learns on its own.
 _SOLO_STEPS = 200
+# The places of a minibatch among a client's samples, shape=(size,), and how many of them count.
+Places: TypeAlias = tuple[jax.Array, jax.Array]
+
 # Number of a call with the accuracy 0.1 / k = 1e-7.
 _LATE = 1_000_000
 # What a client's key is folded with for its loss; minibatches fold it with the number of a step.
@@ -159,8 +162,9 @@ class Federated:
         Args:
           points: shape (clients, dim).
           key: with a typed key, or what `batches` made of one, the gradient is that of a minibatch
-            where the problem has a batch size: `M_l / B` times the sum over its B samples, or `K_l`
-            times the loss of the minibatch. It is also where the keys of a loss come from.
+            where the problem has a batch size: `M_l / B` times the sum over its B samples, fewer
+            in the last one of an epoch, or `K_l` times the loss of the minibatch. It is also where
+            the keys of a loss come from.
 
         Returns:
           Shape (clients, dim).
@@ -360,7 +364,7 @@ class Federated:
         if key is None or (self.batch_size is None and not random):
             return None
         batch = key if isinstance(key, Batch) else Batch(key, jnp.zeros((), jnp.int32))
-        size, choose = self.batch_size, _without_replacement if self.epochs else _with_replacement
+        size, choose = self.batch_size, self._of_an_epoch if self.epochs else _with_replacement
 
         def draw(client: Client, scale: jax.Array) -> tuple[Client, jax.Array]:
             own = jax.random.fold_in(batch.key, client.number)
@@ -369,14 +373,27 @@ class Federated:
                 client = client._replace(key=key)
             if size is None:
                 return client, scale
-            places = choose(own, batch.step, client, size)
+            places, drawn = choose(own, batch.step, client, size)
             samples = jax.tree.map(lambda leaf: leaf[places], client.samples)
             share = self._number_of_terms(client.size).astype(scale.dtype)
-            share /= self._number_of_terms(size)
-            drawn = client._replace(samples=samples, size=jnp.full((), size, jnp.int32))
-            return drawn, scale * share
+            share /= self._number_of_terms(drawn).astype(scale.dtype)
+            return client._replace(samples=samples, size=drawn), scale * share
 
         return draw
+
+    def _of_an_epoch(self, key: jax.Array, step: jax.Array, client: Client, size: int) -> Places:
+        """Return the batch of a step; the client's samples are shuffled every epoch.
+
+        The last batch of an epoch has the samples that are left; a loss of whole minibatches gets
+        no smaller one, and these samples are left out.
+        """
+        here = _present(client)
+        steps = jnp.maximum(client.size // size, 1) if self.batch else -(-client.size // size)
+        shuffle = jax.random.fold_in(key, step // steps)
+        order = jnp.argsort(jnp.where(here, jax.random.uniform(shuffle, here.shape), jnp.inf))
+        begin = (step % steps) * size
+        places = jnp.minimum(begin + jnp.arange(size, dtype=jnp.int32), here.shape[0] - 1)
+        return order[places], jnp.minimum(client.size - begin, size)
 
     def lone_prox(self, points: jax.Array, step: jax.Array, loss: Any = None) -> jax.Array:
         """Return one prox without memory: begun at the points, as accurate as a late call."""
@@ -462,18 +479,6 @@ def _present(client: Client) -> jax.Array:
     return jnp.arange(_rows(client), dtype=jnp.int32) < client.size
 
 
-def _with_replacement(key: jax.Array, step: jax.Array, client: Client, size: int) -> jax.Array:
-    return jax.random.randint(jax.random.fold_in(key, step), (size,), 0, client.size)
-
-
-def _without_replacement(key: jax.Array, step: jax.Array, client: Client, size: int) -> jax.Array:
-    """Return the places of the batch of a step; the client's samples are shuffled every epoch.
-
-    Samples that do not fill a batch at the end of an epoch are left out of it.
-    """
-    here = _present(client)
-    epoch_steps = jnp.maximum(client.size // size, 1)
-    shuffle = jax.random.fold_in(key, step // epoch_steps)
-    order = jnp.argsort(jnp.where(here, jax.random.uniform(shuffle, here.shape), jnp.inf))
-    begin = (step % epoch_steps) * size
-    return jax.lax.dynamic_slice(order, (begin,), (size,))
+def _with_replacement(key: jax.Array, step: jax.Array, client: Client, size: int) -> Places:
+    places = jax.random.randint(jax.random.fold_in(key, step), (size,), 0, client.size)
+    return places, jnp.full((), size, jnp.int32)
