@@ -33,6 +33,7 @@ from fedjax_admm.problems._federated_problem import Difference, Federated, key_p
 from fedjax_admm.problems._inner import as_inner, exact_prox, prepared_rows
 from fedjax_admm.problems._layouts import flat_layout, shapes_of_parameters
 from fedjax_admm.problems._smoothing import Smoothing, as_smoothing
+from fedjax_admm.problems._streamed import StreamedData
 from fedjax_admm.trees import Tree, star
 
 Loss = Callable[..., jax.Array]
@@ -71,7 +72,8 @@ def federated(
         axis of samples; the clients may have different numbers of them. Any other pytree is
         stacked: its arrays have the axes (clients, samples, ...), and `mask` marks the samples
         that count. A function makes a client's pytree from its number, a traced int32, each time
-        that it is needed; `sizes` has the numbers of samples.
+        that it is needed; `sizes` has the numbers of samples. `streamed(data)` leaves all these on
+        the host, a function gets an int there, and a round has those of the clients drawn.
       start: the first parameters, a pytree of floating arrays of one dtype, which is that of the
         run and not narrower than the data's. In a module, such as one of Equinox or Flax, what is
         no floating array stays as it is, and the result is a module again. They hold no data:
@@ -295,9 +297,14 @@ def _check_batch(problem: Federated) -> None:
 
 
 def _check_start(problem: Federated) -> None:
-    """Check that all losses are finite at the start, where that can be computed."""
+    """Check that all losses are finite at the start, where that can be computed.
+
+    Of streamed clients only the first one is read.
+    """
     if not is_concrete(problem):
         return
+    if isinstance(problem.data, StreamedData):
+        problem = problem.take(jnp.zeros(1, jnp.int32))
     start = jnp.broadcast_to(problem.start, (problem.num_clients, problem.start.shape[-1]))
     values = np.asarray(_values(problem, start))
     wrong = np.flatnonzero(~np.isfinite(values))
