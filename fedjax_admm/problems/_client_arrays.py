@@ -99,7 +99,8 @@ def _streamed_clients(data: Streamed, mask: Any, sizes: Any, dtype: Any) -> Stre
         if len(heads) != 1 or len(next(iter(heads))) != 2 or 0 in next(iter(heads)):
             raise InputError(
                 "must be arrays (clients, samples, ...), a list with one pytree per client, or a "
-                f"function of a client's number, but the shapes begin with {listed(map(str, heads))}",
+                "function of a client's number, but the shapes begin with "
+                f"{listed(map(str, heads))}",
                 argument="data",
                 value=clients,
             )

@@ -244,6 +244,9 @@ class Federated:
 
         Over the held-out samples, where there are some; else over the client's own.
 
+        Args:
+          points: shape (clients, dim), or (dim,) for one model of all.
+
         Raises:
           InputError: the problem was built without `score`.
         """
@@ -261,10 +264,15 @@ class Federated:
                 scores = jax.vmap(score, (None, 0))(params, client.samples).astype(point.dtype)
                 total = jnp.sum(jnp.where(_present(client), scores, 0))
                 return total / client.size.astype(point.dtype)
-            scores = jax.vmap(score, (None, 0))(params, self.held_out).astype(point.dtype)
-            return jnp.mean(scores)
+            return jnp.mean(judged(params).astype(point.dtype))
 
-        return self._each(mean, points)
+        def judged(params):
+            return jax.vmap(score, (None, 0))(params, self.held_out)
+
+        if points.ndim == 1 and self.held_out is not None and not self.private.size:
+            one = jnp.mean(judged(self.layout.tree(points)).astype(points.dtype))
+            return jnp.broadcast_to(one, (self.num_clients,))
+        return self._each(mean, jnp.broadcast_to(points, (self.num_clients, points.shape[-1])))
 
     # --- minimisation -----------------------------------------------------------------------------
 

@@ -33,8 +33,9 @@ class Streamed(NamedTuple):
 
 
 def streamed(clients: Any, *, prefetch: int = 2) -> Any:
-    """Leave client data on the host: `federated(loss, streamed(clients), start)`.
+    """Leave client data on the host, from where a round takes those of the clients drawn.
 
+    The result goes to `federated` as its data: `federated(loss, streamed(clients), start)`.
     A run brings the samples of the clients that take part in a round to the device, and no others:
     with `participation.without_replacement(100)` the memory is that of 100 clients for each of
     `prefetch + 2` rounds. The result is that of the same data held at once, to rounding. A step is
@@ -149,14 +150,18 @@ class StreamedData:
 
     def each(self, function, *rows):
         """Apply the function to groups of clients, which are read one after the other."""
+        return self.in_groups(lambda part, *rows: part.each(function, *rows), *rows)
+
+    def in_groups(self, function, *rows):
+        """Return `function(part, *rows)` of groups of clients and their rows, for all clients."""
         source, number = self.source, self.sizes.shape[0]
         if source is None or not is_concrete((rows, self.sizes, jnp.zeros(()))):
             raise _not_here("those of all are asked for")
-        program = jax.jit(lambda part, rows: part.each(function, *rows))
+        program = jax.jit(function)
         groups = np.split(np.arange(number), range(_AT_ONCE, number, _AT_ONCE))
         read = ahead((partial(source.rows, group) for group in groups), source.prefetch)
         parts = [
-            program(part, jax.tree.map(lambda leaf, group=group: leaf[group], rows))
+            program(part, *jax.tree.map(lambda leaf, group=group: leaf[group], rows))
             for group, part in zip(groups, read, strict=True)
         ]
         return jax.tree.map(lambda *leaves: jnp.concatenate(leaves), *parts)
