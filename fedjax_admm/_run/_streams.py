@@ -52,7 +52,9 @@ def streamed_rounds(solver, problem, key, participation, start, *, rounds, measu
     arguments = solver, problem, key, participation, state
     for state, nonfinite, messages in _stepped(*arguments, rounds, every):  # noqa: B007
         seen = _over_all(_measured, solver, problem, state.solver, measure=measure)
-        records.append({**seen, "round": jnp.copy(state.index), "messages": messages})
+        # Copies: the next round takes the memory of the state, which a measure may return.
+        seen = {**seen, "round": state.index, "messages": messages}
+        records.append(jax.tree.map(jnp.copy, seen))
     if records:
         trace = jax.tree.map(lambda *leaves: jnp.stack(leaves), *records)
     else:
@@ -122,21 +124,23 @@ def _stepped(
         drawn = state.participation
         for index in range(begun, begun + rounds):
             drawn, presence = _draw(participation, drawn, key, jnp.int32(index), shape=shape)
-            yield partial(_read, problem.data, _Drawn(drawn, presence))
+            yield partial(_read, problem.data.source, _Drawn(drawn, presence))
 
     begun, carry = int(state.index), (state, jnp.zeros((), jnp.int32))
     sent = jnp.zeros((), jnp.int32)
-    for drawn, data in ahead(jobs(), problem.data.source.prefetch):
-        here = replace(problem, data=data)
-        carry, messages = jax.block_until_ready(_round(carry, solver, here, key, drawn))
+    read = ahead(jobs(), problem.data.source.prefetch)
+    for done, (drawn, rows) in enumerate(read, 1):
+        here = replace(problem, data=problem.data.holding(rows))
+        jax.block_until_ready(carry)  # no more than one round waits with its samples
+        carry, messages = _round(carry, solver, here, key, drawn)
         sent += messages
-        if (int(carry[0].index) - begun) % every == 0:
+        if done % every == 0:
             yield (*carry, sent)
             sent = jnp.zeros((), jnp.int32)
 
 
-def _read(data: Any, drawn: _Drawn) -> tuple[_Drawn, Any]:
-    """Read the samples of the clients that a round computes.
+def _read(source: Any, drawn: _Drawn) -> tuple[_Drawn, Any]:
+    """Read the samples of the clients that a round computes, in another thread.
 
     Where a process draws no fixed number, those are the active ones and some absent ones besides,
     up to a power of two, so that few programs are compiled.
@@ -148,10 +152,10 @@ def _read(data: Any, drawn: _Drawn) -> tuple[_Drawn, Any]:
         count = min(there.size, 1 << max(int(number) - 1, 0).bit_length())
         clients = np.argsort(~there, stable=True)[:count].astype(np.int32)
         active = np.arange(count) < number
-        drawn = _Drawn(drawn.state, presence._replace(sampled=jnp.asarray(clients)))
+        drawn = _Drawn(drawn.state, presence._replace(sampled=clients))
     else:
         clients = np.asarray(presence.sampled)
-    return drawn, data.holding(data.source.rows(clients, active))
+    return drawn, source.rows(clients, active)
 
 
 def _run(solver, problem, state, trace, converged, nonfinite) -> Run:

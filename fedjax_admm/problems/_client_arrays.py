@@ -284,7 +284,7 @@ def one_client(data: ClientData) -> Any:
     """Return the samples of the first client, padded."""
     zero = np.zeros(1, np.int32)
     streams = isinstance(data, StreamedData) and data.source is not None
-    first = data.source.rows(zero) if streams else data.take(jnp.asarray(zero))
+    first = jax.device_put(data.source.rows(zero)) if streams else data.take(jnp.asarray(zero))
     return first_row(first.each(lambda client: client.samples))
 
 

@@ -53,8 +53,8 @@ def streamed(clients: Any, *, prefetch: int = 2) -> Any:
       clients: a list of pytrees of arrays (samples, ...), one per client, such as those of
         `np.load(path, mmap_mode="r")`; or a pytree of arrays (clients, samples, ...); or a function
         that makes such a pytree of a client's number, a Python int, with `sizes` given to
-        `federated`. Another thread calls it, and it must return the same in every call. Memory
-        maps are read anew in every round, and what was read stays in the system's cache alone.
+        `federated`. Another thread calls it, and it must return the same in every call. The
+        pages of memory maps are given back after reading, and stay in the system's cache alone.
       prefetch: how many rounds are read while one is computed.
 
     Returns:
@@ -73,7 +73,9 @@ class Source:
     prefetch: int
 
     def rows(self, clients: np.ndarray, active: np.ndarray | None = None) -> StackedData:
-        """Read the samples of some clients, stacked.
+        """Read the samples of some clients, stacked, as NumPy arrays.
+
+        Another thread may call it: settings of JAX such as `jax.enable_x64` are those of a thread.
 
         Args:
           clients: their numbers, shape (count,).
@@ -102,8 +104,7 @@ class Source:
         for each in maps.values():
             each.madvise(mmap.MADV_DONTNEED)
         numbers = np.asarray(clients, np.int32)
-        samples = jax.tree.unflatten(structure, columns)
-        return StackedData(*jax.device_put((samples, sizes, numbers)))
+        return StackedData(jax.tree.unflatten(structure, columns), sizes, numbers)
 
     def _leaves(self, client: int, size: int, structure: Any, expected: list[Any]) -> list[Any]:
         leaves, own = jax.tree.flatten(client_at(self.clients, client))
@@ -134,8 +135,8 @@ class StreamedData:
     spread: ClassVar[tuple[str, ...]] = ("sizes", "numbers")
 
     def holding(self, here: StackedData | None = None, asked: Any = None) -> "StreamedData":
-        """Return the data for a program, with the samples of some clients."""
-        return replace(self, here=here, source=None, asked=asked)
+        """Return the data for a program, with the samples of some clients on the device."""
+        return replace(self, here=jax.device_put(here), source=None, asked=asked)
 
     def shaped(self) -> StackedData:
         """Return the shapes of all samples held at once."""
@@ -150,18 +151,22 @@ class StreamedData:
 
     def each(self, function, *rows):
         """Apply the function to groups of clients, which are read one after the other."""
+        if self.asked is not None and self.asked == self._everyone():
+            return self.here.each(function, *rows)
         return self.in_groups(lambda part, *rows: part.each(function, *rows), *rows)
 
     def in_groups(self, function, *rows):
         """Return `function(part, *rows)` of groups of clients and their rows, for all clients."""
         source, number = self.source, self.sizes.shape[0]
         if source is None or not is_concrete((rows, self.sizes, jnp.zeros(()))):
-            raise _not_here("those of all are asked for")
+            raise _not_here("those of all are asked for", self._everyone())
         program = jax.jit(function)
         groups = np.split(np.arange(number), range(_AT_ONCE, number, _AT_ONCE))
         read = ahead((partial(source.rows, group) for group in groups), source.prefetch)
         parts = [
-            program(part, *jax.tree.map(lambda leaf, group=group: leaf[group], rows))
+            program(
+                jax.device_put(part), *jax.tree.map(lambda leaf, group=group: leaf[group], rows)
+            )
             for group, part in zip(groups, read, strict=True)
         ]
         return jax.tree.map(lambda *leaves: jnp.concatenate(leaves), *parts)
@@ -171,11 +176,16 @@ class StreamedData:
         known = tuple(np.asarray(clients).tolist()) if is_concrete(clients) else None
         if self.here is not None and (self.asked is None or self.asked == known):
             return self.here
+        if self.asked is not None and self.asked == self._everyone():
+            return self.here.take(clients)
         if self.source is None or known is None or not is_concrete(jnp.zeros(())):
-            missing = _not_here("those of some others are asked for")
-            missing.clients = known
-            raise missing
-        return self.source.rows(np.asarray(clients))
+            raise _not_here("those of some others are asked for", known)
+        return jax.device_put(self.source.rows(np.asarray(clients)))
+
+    def _everyone(self) -> tuple[int, ...] | None:
+        """Return the numbers of all clients, where a program may hold the samples of all."""
+        number = self.sizes.shape[0]
+        return tuple(range(number)) if number <= _AT_ONCE else None
 
 
 def client_at(clients: Any, number: int) -> Any:
@@ -194,13 +204,15 @@ def streamed_data(clients: Any, sizes: np.ndarray, like: Any, prefetch: int) -> 
     return StreamedData(jnp.asarray(sizes), numbers, None, Source(clients, sizes, like, prefetch))
 
 
-def _not_here(why: str) -> NotHereError:
-    return NotHereError(
+def _not_here(why: str, clients: tuple[int, ...] | None) -> NotHereError:
+    error = NotHereError(
         "is streamed from the host, so that a program has the samples of the clients that a round "
         f"draws, but {why}",
         argument="data",
         remedy="compute it outside of jax.jit, take a method on a star, or hold all data at once",
     )
+    error.clients = clients
+    return error
 
 
 def _memory_map(array: Any) -> mmap.mmap | None:
