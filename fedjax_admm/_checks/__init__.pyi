@@ -22,6 +22,7 @@ from fedjax_admm._checks._kinds import (
 )
 from fedjax_admm._checks._values import (
     InputError as InputError,
+    NotHereError as NotHereError,
     count as count,
     default_float as default_float,
     finite_array as finite_array,

@@ -75,6 +75,12 @@ class InputError(ValueError):
         return other
 
 
+class NotHereError(InputError):
+    """Samples that are on the host are asked for inside of a program."""
+
+    clients: tuple[int, ...] | None = None  # whose samples these are, where that is known
+
+
 def is_concrete(value: Any) -> bool:
     """Whether no leaf of the pytree `value` is traced."""
     return not any(isinstance(leaf, Tracer) for leaf in jax.tree.leaves(value))

@@ -1,3 +1,4 @@
+from fedjax_admm._host._ahead import ahead as ahead
 from fedjax_admm._host._archives import (
     UNFINISHED as UNFINISHED,
     Archive as Archive,

@@ -19,15 +19,18 @@ KEPT = 64
 """Programs of each function that are kept: those that were used last."""
 
 
-def compiled(function: Callable[..., Result]) -> Callable[..., Result]:
+def compiled(
+    function: Callable[..., Result], *, donate: tuple[int, ...] = ()
+) -> Callable[..., Result]:
     """Return what `jax.jit` makes of a function, with programs that are not kept for ever.
 
-    Arguments by position are pytrees of arrays; those by name are static.
+    Arguments by position are pytrees of arrays; those by name are static. The memory of the
+    arguments whose places are in `donate` may serve for the result: they are deleted.
     """
 
     @lru_cache(KEPT)
     def program(structure: Any, kinds: tuple[Any, ...], **static: Hashable) -> Callable:
-        return jax.jit(partial(function, **static))
+        return jax.jit(partial(function, **static), donate_argnums=donate)
 
     @wraps(function)
     def call(*arrays: Any, **static: Hashable) -> Result:

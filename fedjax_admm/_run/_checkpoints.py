@@ -167,7 +167,7 @@ class Checkpoint(NamedTuple):
 def opened_checkpoint(
     path: Any,
     length: Any,
-    advance: Callable[[Any, int], Any],
+    like: Callable[[], Any],
     arguments: tuple,
     named: dict[str, Any],
     rounds: int,
@@ -177,7 +177,7 @@ def opened_checkpoint(
     Args:
       path: of the file.
       length: rounds of a block, or None.
-      advance: runs a block after a state.
+      like: returns a Run with the shapes of this one.
       arguments: solver, problem, key, participation and start of the call.
       named: its measure and its `every`.
       rounds: of the call.
@@ -185,7 +185,7 @@ def opened_checkpoint(
     if not isinstance(path, str | os.PathLike) or not str(path):
         raise InputError("must be the path of a file", argument="checkpoint", value=path)
     check_untraced(arguments, argument="checkpoint", value=path)
-    every, start = named["every"], arguments[-1]
+    every = named["every"]
     if length is not None:
         length = count("checkpoint_every", length, at_least=SHORTEST * every)
         multiple("checkpoint_every", length, "every", every)
@@ -194,7 +194,7 @@ def opened_checkpoint(
     identity = {name: _digest(value) for name, value in call.items()}
     releases = f"fedjax-admm {__version__}, jax {jax.__version__}"
     file = Checkpoint(Path(path), {**identity, "release of fedjax-admm or of jax": releases})
-    done = file.read(lambda: jax.eval_shape(lambda: advance(start, SHORTEST * every)))
+    done = file.read(like)
     if done is not None:
         ended = done.trace["round"].shape[0] * every
         if ended > rounds:

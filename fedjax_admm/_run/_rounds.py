@@ -12,6 +12,8 @@ rounds, bit for bit. Nothing raises inside jit: `Run.status` tells what happened
 
 import os
 from collections.abc import Callable, Mapping
+from dataclasses import replace
+from functools import partial
 from typing import Any, NamedTuple
 
 import jax
@@ -198,14 +200,19 @@ def run(
     arguments = (solver, problem, key, participation, start)
     call = checked_call(_check, arguments, "measure", measure, rounds)
 
+    scan = _compiled_scan
+    if streams(problem):
+        from fedjax_admm._run._streams import streamed_rounds as scan
+
     def advance(state: RoundState | None, length: int) -> Run:
-        return _compiled_scan(*arguments[:-1], state, rounds=length, measure=measure, every=every)
+        return scan(*arguments[:-1], state, rounds=length, measure=measure, every=every)
 
     blocks: dict[str, Any] = {}
     if checkpoint is not None:
         named = {"measure": measure, "every": every}
         blocks = opened_checkpoint(
-            *(checkpoint, checkpoint_every, advance, arguments, named, rounds)
+            *(checkpoint, checkpoint_every, partial(shape_of, *arguments, **named)),
+            *(arguments, named, rounds),
         )
     done = blocks.get("done")
     left = rounds if done is None else rounds - done.trace["round"].shape[0] * every
@@ -278,8 +285,12 @@ def run_until(
     tolerance = scalar("tolerance", tolerance, at_least=0)
     use = key_use(*arguments, max_rounds, total=True) if call.hides else None
 
+    loop = _compiled_loop
+    if streams(problem):
+        from fedjax_admm._run._streams import streamed_until as loop
+
     def advance(state: RoundState | None, end: int, fresh: bool) -> Run:
-        return _compiled_loop(
+        return loop(
             *(*arguments[:-1], state, tolerance, end),
             residual=residual,
             every=every,
@@ -302,7 +313,7 @@ def scan_rounds(solver, problem, key, participation, start, *, rounds, measure, 
     solver, problem, start = replicate_uneven((solver, problem, start))
     solver, problem = in_dtype_of(solver, problem), over_clients(problem)
     first = _beginning(solver, problem, key, participation, start)
-    advance = _round(solver, problem, key, participation)
+    advance = one_round(solver, problem, key, participation)
 
     def record(carry, _):
         (state, nonfinite), messages = jax.lax.scan(advance, carry, length=every)
@@ -325,7 +336,7 @@ def loop_until(
     solver, problem, start = replicate_uneven((solver, problem, start))
     solver, problem = in_dtype_of(solver, problem), over_clients(problem)
     first = _beginning(solver, problem, key, participation, start)
-    advance = _round(solver, problem, key, participation)
+    advance = one_round(solver, problem, key, participation)
 
     def unfinished(carry):
         state, nonfinite, distance, _ = carry
@@ -361,10 +372,10 @@ def _beginning(solver, problem, key, participation, start) -> RoundState:
     What it knows of a state that is made in the same program it folds into the rounds, whose last
     bits then are not those of a run that goes on.
     """
-    return jax.lax.optimization_barrier(_first(solver, problem, key, participation, start))
+    return jax.lax.optimization_barrier(first_round_state(solver, problem, key, participation, start))
 
 
-def _first(solver, problem, key, participation, start) -> RoundState:
+def first_round_state(solver, problem, key, participation, start) -> RoundState:
     """Return the state before the first round of this call: `start`, if it is given."""
 
     def first() -> RoundState:
@@ -394,7 +405,7 @@ def with_fingerprint(start: RoundState, key: jax.Array) -> RoundState:
     return start._replace(fingerprint=fingerprint_of(key)) if start.fingerprint is None else start
 
 
-def _round(solver, problem, key, participation):
+def one_round(solver, problem, key, participation):
     """Return the body of the scan: (state, first non-finite round) -> the same, messages."""
     shape = solver.participants(problem)
 
@@ -438,6 +449,19 @@ def _check(solver, problem, key, participation, start, name, function, rounds) -
         solver.check(problem, done + rounds)
     if start is not None and hasattr(solver, "check_start"):
         solver.check_start(start.solver)
+
+
+def shape_of(solver, problem, key, participation, start, *, measure, every) -> Run:
+    """Return the shapes of a Run of one record; nothing is computed."""
+    if streams(problem):
+        problem = replace(problem, data=problem.data.shaped())
+    ran = partial(scan_rounds, rounds=every, measure=measure, every=every)
+    return jax.eval_shape(ran, solver, problem, key, participation, start)
+
+
+def streams(problem: Any) -> bool:
+    """Return whether the samples of a problem are on the host."""
+    return getattr(getattr(problem, "data", None), "source", None) is not None
 
 
 def check_start(start: Any, key: jax.Array) -> None:

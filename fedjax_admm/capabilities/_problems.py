@@ -82,7 +82,7 @@ class Scores(Clients, Protocol):
     """Models with a score of each sample, such as whether its class is right."""
 
     def scores(self, points: jax.Array) -> jax.Array:
-        """Return the mean score of every client's model: (clients, dim) to (clients,)."""
+        """Return the mean score of every client's model: (clients, dim) or (dim,) to (clients,)."""
         ...
 
 

@@ -14,7 +14,6 @@ import jax
 import jax.numpy as jnp
 
 from fedjax_admm.capabilities import Clients, Scores, at_state, needs
-from fedjax_admm.measures._shared import rows
 
 
 @needs(Clients, Scores)
@@ -99,4 +98,4 @@ def calibration_error(
 
 def _scores(solver: Any, problem: Any, state: Any) -> jax.Array:
     """Return every client's mean score, shape (clients,)."""
-    return at_state(problem, state).scores(rows(solver.estimate(state), problem))
+    return at_state(problem, state).scores(solver.estimate(state))

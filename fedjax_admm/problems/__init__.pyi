@@ -44,6 +44,7 @@ from fedjax_admm.problems._smoothing import (
     moreau_smoothing as moreau_smoothing,
     randomized_smoothing as randomized_smoothing,
 )
+from fedjax_admm.problems._streamed import streamed as streamed
 from fedjax_admm.problems.ranges._draws import (
     RangeNoise as RangeNoise,
     cauchy_noise as cauchy_noise,

@@ -26,12 +26,15 @@ from fedjax_admm.problems._client_data import (
     compacted,
     stacked,
 )
+from fedjax_admm.problems._streamed import Streamed, StreamedData, client_at, streamed_data
 
 _LEAVE_OUT = "leave that client out"
 
 
 def client_data(data: Any, mask: Any, sizes: Any, dtype: Any) -> ClientData:
     """Return the clients' data, whatever form they have."""
+    if isinstance(data, Streamed):
+        return _streamed_clients(data, mask, sizes, dtype)
     generated = callable(data)
     by_client = isinstance(data, list) or (
         type(data) is tuple and mask is None and not any(_is_array(part) for part in data)
@@ -59,25 +62,75 @@ def _generated(make: Callable, sizes: Any) -> GeneratedData:
             argument="data",
             value=make,
         )
-    counts = np.asarray(sizes)
-    longest = rows.pop()[0]
-    wrong = counts.ndim != 1 or not np.issubdtype(counts.dtype, np.integer) or counts.size == 0
-    if wrong or counts.min() < 1 or counts.max() > longest:
-        raise InputError(
-            f"must hold a whole number from 1 to {longest} for every client, as many as data makes,"
-            f" but it is {one_line(sizes)}",
-            argument="sizes",
-            value=sizes,
-        )
+    counts = _counts(sizes, rows.pop()[0])
     numbers = jnp.arange(counts.size, dtype=jnp.int32)
     return GeneratedData(jnp.asarray(counts.astype(np.int32)), numbers, make)
 
 
+def _counts(sizes: Any, longest: int | None = None) -> np.ndarray:
+    """Return numbers of samples, for data that a function makes."""
+    counts = np.asarray(sizes)
+    wrong = counts.ndim != 1 or not np.issubdtype(counts.dtype, np.integer) or counts.size == 0
+    if wrong or counts.min() < 1 or (longest is not None and counts.max() > longest):
+        most = "" if longest is None else f" and at most {longest}, as many as data makes"
+        raise InputError(
+            f"must hold a whole number for every client, at least 1{most}, but it is "
+            f"{one_line(sizes)}",
+            argument="sizes",
+            value=sizes,
+        )
+    return counts
+
+
+def _streamed_clients(data: Streamed, mask: Any, sizes: Any, dtype: Any) -> StreamedData:
+    """Return clients that stay on the host, of which only the first one is read."""
+    clients, by_client = data.clients, isinstance(data.clients, list | tuple)
+    if mask is not None or (sizes is not None and not callable(clients)):
+        name, value = ("sizes", sizes) if mask is None else ("mask", mask)
+        raise InputError(
+            "is not for streamed arrays, all of which count", argument=name, value=value
+        )
+    if by_client:
+        counts = np.array([len(jax.tree.leaves(one)[0]) for one in _checked_clients(clients)])
+    elif callable(clients):
+        counts = _counts(sizes)
+    else:
+        heads = {leaf.shape[:2] for leaf in jax.tree.leaves(_arrays("data", clients, np.asarray))}
+        if len(heads) != 1 or len(next(iter(heads))) != 2 or 0 in next(iter(heads)):
+            raise InputError(
+                "must be arrays (clients, samples, ...), a list with one pytree per client, or a "
+                "function of a client's number, but the shapes begin with "
+                f"{listed(map(str, heads))}",
+                argument="data",
+                value=clients,
+            )
+        number, samples = heads.pop()
+        counts = np.full(number, samples)
+    first = _arrays("data[0]", client_at(clients, 0), np.asarray)
+    shapes = {leaf.shape[:1] for leaf in jax.tree.leaves(first)}
+    if shapes != {(int(counts[0]),)}:
+        raise InputError(
+            f"must have {counts[0]} samples in every array of client 0, as sizes has it, but the "
+            f"arrays have {listed(str(shape) for shape in shapes)}",
+            argument="data",
+            value=clients,
+        )
+    one = _in_dtype("data", jax.tree.map(lambda leaf: leaf[:1], first), dtype)
+    like = jax.eval_shape(lambda one: one, jax.tree.map(jnp.asarray, one))
+    return streamed_data(clients, counts, like, data.prefetch)
+
+
 def _listed_clients(data: Sequence[Any], dtype: Any) -> ClientData:
+    arrays = _checked_clients(data)
+    arrays = [_in_dtype(f"data[{i}]", client, dtype) for i, client in enumerate(arrays)]
+    return bucketed(arrays) if is_concrete(data) else _padded(arrays)
+
+
+def _checked_clients(data: Sequence[Any]) -> list[Any]:
+    """Return the arrays of a list of clients, which agree in structure, shapes and dtypes."""
     if not data:
         raise InputError("must hold a client, but it is empty", argument="data", value=data)
-    traced = not is_concrete(data)
-    convert = jnp.asarray if traced else np.asarray
+    convert = np.asarray if is_concrete(data) else jnp.asarray
     arrays = [_arrays(f"data[{i}]", client, convert) for i, client in enumerate(data)]
     first = _described(arrays[0])
     for i, client in enumerate(arrays):
@@ -95,8 +148,7 @@ def _listed_clients(data: Sequence[Any], dtype: Any) -> ClientData:
             words, remedy = "must hold at least one sample, but it holds none", _LEAVE_OUT
         if words:
             raise InputError(words, argument=f"data[{i}]", value=data[i], remedy=remedy)
-    arrays = [_in_dtype(f"data[{i}]", client, dtype) for i, client in enumerate(arrays)]
-    return _padded(arrays) if traced else bucketed(arrays)
+    return arrays
 
 
 def _padded(clients: Sequence[Any]) -> StackedData:
@@ -230,7 +282,10 @@ def entry_name(path: tuple[Any, ...]) -> Any:
 
 def one_client(data: ClientData) -> Any:
     """Return the samples of the first client, padded."""
-    return first_row(data.take(jnp.zeros(1, jnp.int32)).each(lambda client: client.samples))
+    zero = np.zeros(1, np.int32)
+    streams = isinstance(data, StreamedData) and data.source is not None
+    first = jax.device_put(data.source.rows(zero)) if streams else data.take(jnp.asarray(zero))
+    return first_row(first.each(lambda client: client.samples))
 
 
 def one_sample(data: ClientData) -> Any:

@@ -163,18 +163,12 @@ def compacted(samples: Any, mask: jax.Array) -> StackedData:
 def bucketed(clients: Sequence[Any]) -> StackedData | BucketedData:
     """Return the data of a list of clients, in as many buckets as save memory.
 
-    A bucket holds the clients whose sizes lie between one power of two and the next, so that
-    padding at most doubles the data; where one bucket for all does that too, there is one.
-
     Args:
       clients: a pytree of NumPy arrays (samples, ...) per client, of one structure.
     """
     leaves, structure = zip(*(jax.tree.flatten(client) for client in clients), strict=True)
     sizes = np.array([len(parts[0]) for parts in leaves], np.int32)
-    groups = np.zeros(sizes.shape, np.int32)
-    if sizes.max() * sizes.size > 2 * sizes.sum():
-        groups = np.ceil(np.log2(sizes)).astype(np.int32)
-    kinds, bucket = np.unique(groups, return_inverse=True)
+    kinds, bucket = np.unique(padded_sizes(sizes), return_inverse=True)
     members = [np.flatnonzero(bucket == kind) for kind in range(kinds.size)]
     parts = tuple(
         _bucket([leaves[i] for i in here], sizes[here], here, structure[0]) for here in members
@@ -189,6 +183,20 @@ def bucketed(clients: Sequence[Any]) -> StackedData | BucketedData:
     return BucketedData(
         parts, jnp.asarray(bucket.astype(np.int32)), jnp.asarray(row), jnp.asarray(place)
     )
+
+
+def padded_sizes(sizes: np.ndarray) -> np.ndarray:
+    """Return to how many samples each client is padded, that is, the largest size of its bucket.
+
+    A bucket holds the clients whose sizes lie between one power of two and the next, so that
+    padding at most doubles the data; where one bucket for all does that too, there is one.
+    """
+    if sizes.max() * sizes.size <= 2 * sizes.sum():
+        return np.full_like(sizes, sizes.max())
+    _, bucket = np.unique(np.ceil(np.log2(sizes)), return_inverse=True)
+    longest = np.zeros(bucket.max() + 1, sizes.dtype)
+    np.maximum.at(longest, bucket, sizes)
+    return longest[bucket]
 
 
 def _bucket(leaves, sizes, numbers, structure) -> StackedData:

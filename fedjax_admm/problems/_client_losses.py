@@ -3,13 +3,16 @@
 import inspect
 from collections.abc import Callable
 from functools import partial
-from typing import Any, Protocol
+from typing import Any, Protocol, TypeAlias
 
 import jax
 import jax.numpy as jnp
 
 from fedjax_admm._pytrees import FlatLayout
 from fedjax_admm.problems._client_data import Client
+
+# The places of a minibatch among a client's samples, shape=(size,), and how many of them count.
+Places: TypeAlias = tuple[jax.Array, jax.Array]
 
 # What a client's key is folded with for its loss; minibatches fold it with the number of a step.
 LOSS = 2**32 - 1
@@ -121,18 +124,24 @@ def present(client: Client) -> jax.Array:
     return jnp.arange(_rows(client), dtype=jnp.int32) < client.size
 
 
-def with_replacement(key: jax.Array, step: jax.Array, client: Client, size: int) -> jax.Array:
-    return jax.random.randint(jax.random.fold_in(key, step), (size,), 0, client.size)
+def with_replacement(key: jax.Array, step: jax.Array, client: Client, size: int) -> Places:
+    """Return the minibatch of a step: independent draws."""
+    places = jax.random.randint(jax.random.fold_in(key, step), (size,), 0, client.size)
+    return places, jnp.full((), size, jnp.int32)
 
 
-def without_replacement(key: jax.Array, step: jax.Array, client: Client, size: int) -> jax.Array:
-    """Return the places of the batch of a step; the client's samples are shuffled every epoch.
+def of_an_epoch(
+    key: jax.Array, step: jax.Array, client: Client, size: int, *, whole: bool
+) -> Places:
+    """Return the minibatch of a step; the client's samples are shuffled every epoch.
 
-    Samples that do not fill a batch at the end of an epoch are left out of it.
+    The last minibatch of an epoch has the samples that are left, unless all are to be whole: then
+    these samples are left out.
     """
     here = present(client)
-    epoch_steps = jnp.maximum(client.size // size, 1)
-    shuffle = jax.random.fold_in(key, step // epoch_steps)
+    steps = jnp.maximum(client.size // size, 1) if whole else -(-client.size // size)
+    shuffle = jax.random.fold_in(key, step // steps)
     order = jnp.argsort(jnp.where(here, jax.random.uniform(shuffle, here.shape), jnp.inf))
-    begin = (step % epoch_steps) * size
-    return jax.lax.dynamic_slice(order, (begin,), (size,))
+    begin = (step % steps) * size
+    places = jnp.minimum(begin + jnp.arange(size, dtype=jnp.int32), here.shape[0] - 1)
+    return order[places], jnp.minimum(client.size - begin, size)

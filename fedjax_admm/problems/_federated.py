@@ -35,6 +35,7 @@ from fedjax_admm.problems._federated_problem import Difference, Federated
 from fedjax_admm.problems._inner import as_inner, exact_prox, prepared_rows
 from fedjax_admm.problems._layouts import flat_layout, shapes_of_parameters
 from fedjax_admm.problems._smoothing import Smoothing, as_smoothing
+from fedjax_admm.problems._streamed import StreamedData
 from fedjax_admm.trees import Tree, star
 
 Loss = Callable[..., jax.Array]
@@ -77,7 +78,8 @@ def federated(
         axis of samples; the clients may have different numbers of them. Any other pytree is
         stacked: its arrays have the axes (clients, samples, ...), and `mask` marks the samples
         that count. A function makes a client's pytree from its number, a traced int32, each time
-        that it is needed; `sizes` has the numbers of samples.
+        that it is needed; `sizes` has the numbers of samples. `streamed(data)` leaves all these on
+        the host, a function gets an int there, and a round has those of the clients drawn.
       start: the first parameters, a pytree of floating arrays of one dtype, which is that of the
         run and not narrower than the data's. In a module, such as one of Equinox or Flax, what is
         no floating array stays as it is, and the result is a module again. They hold no data:
@@ -89,7 +91,8 @@ def federated(
         (clients,), positive.
       batch_size: samples in a minibatch, drawn from the round's key; all samples if None.
       sampling: "epochs", every sample once per epoch, in a new order, and a new epoch in every
-        round; or "replacement", independent draws.
+        round: a client of M samples passes its data in `ceil(M / batch_size)` steps, and the last
+        minibatch of an epoch has those that are left; or "replacement", independent draws.
       batch: whether `loss(params, batch) -> scalar` is of a whole minibatch, for contrastive losses
         and batch statistics; its arrays have the axes (batch_size, ...). The loss of a client is
         the mean over its minibatches in the order of the data, without the samples that fill none;
@@ -342,20 +345,25 @@ def _check_batch(problem: Federated) -> None:
         return
     sizes = np.asarray(problem.sizes)
     small = np.flatnonzero(sizes < problem.batch_size)
-    if small.size and (problem.epochs or problem.batch):
+    if small.size and problem.batch:
         raise InputError(
             f"must be at most the number of samples of every client, but it is "
             f"{problem.batch_size}, and client {small[0]} has {sizes[small[0]]}",
             argument="batch_size",
             value=problem.batch_size,
-            remedy="take less" if problem.batch else 'take less, or sampling="replacement"',
+            remedy="take less",
         )
 
 
 def _check_start(problem: Federated) -> None:
-    """Check that all losses are finite at the start, where that can be computed."""
+    """Check that all losses are finite at the start, where that can be computed.
+
+    Of streamed clients only the first one is read.
+    """
     if not is_concrete(problem):
         return
+    if isinstance(problem.data, StreamedData):
+        problem = problem.take(jnp.zeros(1, jnp.int32))
     start = jnp.broadcast_to(problem.start, (problem.num_clients, problem.start.shape[-1]))
     values = np.asarray(_values(problem, start))
     wrong = np.flatnonzero(~np.isfinite(values))

@@ -27,6 +27,7 @@ Where only a part of the parameters travels, the points of a solver are that par
 
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
+from functools import partial
 from typing import Any, ClassVar, NamedTuple
 
 import jax
@@ -45,11 +46,11 @@ from fedjax_admm.problems._client_losses import (
     at_client_state,
     client_value,
     client_value_and_state,
+    of_an_epoch,
     parameter,
     present,
     terms_of,
     with_replacement,
-    without_replacement,
 )
 from fedjax_admm.problems._inner import ProximalMap, minimize_by_lbfgs, prepared_rows
 from fedjax_admm.problems._smoothing import Smoothing
@@ -224,8 +225,9 @@ class Federated:
         Args:
           points: shape (clients, dim).
           key: with a typed key, or what `batches` made of one, the gradient is that of a minibatch
-            where the problem has a batch size: `M_l / B` times the sum over its B samples, or `K_l`
-            times the loss of the minibatch. It is also where the keys of a loss come from.
+            where the problem has a batch size: `M_l / B` times the sum over its B samples, fewer
+            in the last one of an epoch, or `K_l` times the loss of the minibatch. It is also where
+            the keys of a loss come from.
 
         Returns:
           Shape (clients, dim).
@@ -315,6 +317,9 @@ class Federated:
 
         Over the held-out samples, where there are some; else over the client's own.
 
+        Args:
+          points: shape (clients, dim), or (dim,) for one model of all.
+
         Raises:
           InputError: the problem was built without `score`.
         """
@@ -327,16 +332,20 @@ class Federated:
             )
 
         def mean(point, client, scale, private):
-            params, samples = self._read(point, private), self.held_out
-            own = at_client_state(score, client.state)
-            judged = client.samples if samples is None else samples
-            scores = jax.vmap(own, (None, 0))(params, judged).astype(point.dtype)
-            if samples is not None:
-                return jnp.mean(scores)
-            total = jnp.sum(jnp.where(present(client), scores, 0))
-            return total / client.size.astype(point.dtype)
+            params, own = self._read(point, private), at_client_state(score, client.state)
+            if self.held_out is not None:
+                return judged(own, params, self.held_out, point.dtype).mean()
+            scores = judged(own, params, client.samples, point.dtype)
+            return jnp.sum(jnp.where(present(client), scores, 0)) / client.size.astype(point.dtype)
 
-        return self._each(mean, points)
+        def judged(own, params, samples, dtype):
+            return jax.vmap(own, (None, 0))(params, samples).astype(dtype)
+
+        same = not self.private.size and parameter("state", score) is None
+        if points.ndim == 1 and self.held_out is not None and same:
+            one = judged(score, self.layout.tree(points), self.held_out, points.dtype).mean()
+            return jnp.broadcast_to(one, (self.num_clients,))
+        return self._each(mean, jnp.broadcast_to(points, (self.num_clients, points.shape[-1])))
 
     # --- minimisation -----------------------------------------------------------------------------
 
@@ -445,7 +454,9 @@ class Federated:
         if key is None or (self.batch_size is None and not random):
             return None
         batch = key if isinstance(key, Batch) else Batch(key, jnp.zeros((), jnp.int32))
-        size, choose = self.batch_size, without_replacement if self.epochs else with_replacement
+        size, choose = self.batch_size, partial(of_an_epoch, whole=self.batch)
+        if not self.epochs:
+            choose = with_replacement
 
         def draw(client: Client, scale: jax.Array) -> tuple[Client, jax.Array]:
             own = jax.random.fold_in(batch.key, client.number)
@@ -454,12 +465,11 @@ class Federated:
                 client = client._replace(key=key)
             if size is None:
                 return client, scale
-            places = choose(own, batch.step, client, size)
+            places, drawn = choose(own, batch.step, client, size)
             samples = jax.tree.map(lambda leaf: leaf[places], client.samples)
             share = self._number_of_terms(client.size).astype(scale.dtype)
-            share /= self._number_of_terms(size)
-            drawn = client._replace(samples=samples, size=jnp.full((), size, jnp.int32))
-            return drawn, scale * share
+            share /= self._number_of_terms(drawn).astype(scale.dtype)
+            return client._replace(samples=samples, size=drawn), scale * share
 
         return draw
 

@@ -5,6 +5,7 @@ from typing import Any
 
 import jax
 import jax.numpy as jnp
+import numpy as np
 
 from fedjax_admm._checks import InputError
 from fedjax_admm.capabilities import Gradients, Minibatches, Subset, has, slopes_and_states
@@ -79,7 +80,7 @@ def largest_curvature(problem: Any, points: jax.Array) -> jax.Array:
     if not has(problem, Gradients):
         return jnp.ones((), points.dtype)
     if has(problem, Subset) and problem.num_clients > _LOOKED_AT:
-        clients = jnp.asarray(looked_at(problem.num_clients), jnp.int32)
+        clients = np.asarray(looked_at(problem.num_clients), np.int32)  # known inside of a program
         problem, points = problem.take(clients), points[clients]
     return as_curvature(jnp.max(_curvatures(problem, points, _directions(points))))
 

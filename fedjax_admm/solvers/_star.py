@@ -23,6 +23,7 @@ messages through the exchange; counts messages and their numbers.
 
 import math
 from collections.abc import Callable
+from dataclasses import replace
 from typing import Any, ClassVar, NamedTuple, TypeVar
 
 import jax
@@ -193,7 +194,7 @@ class StarSolver:
         if open_fields(self):
             curvature = largest_curvature(problem, model)
         solver = filled(self, curvature)
-        clients, said = solver.start_clients(problem, copies(model, problem), key)
+        clients, said = started(solver, problem, model, key)
         server, upload = solver.start_server(model, problem.num_clients), solver.upload(clients)
         sums, weight = add_up(upload, problem.num_clients, model.dtype)
         if self.uploads_first:
@@ -399,6 +400,19 @@ class StarSolver:
             beside(said, speaks),
         )
         return clients, received, ExchangeState(tuple(up), memory.down)
+
+
+def started(solver: StarSolver, problem: Any, model: jax.Array, key: jax.Array) -> Any:
+    """Return the clients before the first round, and their messages; by groups from the host."""
+    data = getattr(problem, "data", None)
+    if getattr(data, "source", None) is None:
+        return solver.start_clients(problem, copies(model, problem), key)
+
+    def start(part: Any, clients: jax.Array) -> Any:
+        some = replace(problem, data=data.holding(part)).take(clients)
+        return solver.start_clients(some, copies(model, some), key)
+
+    return data.in_groups(start, data.numbers)
 
 
 def init_exchange(

@@ -135,7 +135,8 @@ def test_keys_in_a_minibatch_follow_the_places(sampling):
     slopes = jax.jit(jax.vmap(lambda batch: problem.gradients(w, batch)))(problem.batches(key, 2))
     for step in range(2):
         for k in range(4):
-            draws = [jax.random.uniform(key_of(key, k, step, j), ()) for j in range(3)]
+            left = SIZES[k] - 3 * (step % -(-SIZES[k] // 3)) if sampling == "epochs" else 3
+            draws = [jax.random.uniform(key_of(key, k, step, j), ()) for j in range(min(left, 3))]
             np.testing.assert_allclose(slopes[step, k, 0], np.mean(draws), rtol=1e-12)
 
 
