@@ -280,10 +280,13 @@ class NodeLosses(Protocol):
 
 
 class Ranges(Protocol):
-    """Sensors that know where they are, and how far a target is."""
+    """Sensors that know where they are, and what their ranges differ by from those of a model."""
 
     anchors: jax.Array  # shape=(clients, dim), metres
-    distances: jax.Array  # shape=(clients,), metres
+
+    def residuals(self, model: jax.Array) -> jax.Array:
+        """Return the length minus the range, metres, of every range."""
+        ...
 
 
 class FactorData(Clients, Protocol):

@@ -1,6 +1,7 @@
 r"""Centralised reference for range localisation: the best that the data allow, by brute force.
 
-All ranges in one place. The cost `sum_l | ||w - a_l|| - d_l |` is evaluated on a grid, the
+All ranges in one place. For ranges with offsets, gaps, clocks or paths see `_measured`; for one
+range of every sensor the cost `sum_l | ||w - a_l|| - d_l |` is evaluated on a grid, the
 cheapest points are starts, and from each of them reweighted Gauss-Newton descends:
 
     wt_l = 1 / max(|r_l|, epsilon),   u_l = (w - a_l) / ||w - a_l||,   r_l = ||w - a_l|| - d_l
@@ -28,12 +29,13 @@ from fedjax_admm._checks import (
     scalar,
 )
 from fedjax_admm.capabilities import Ranges, needs
-from fedjax_admm.problems import Localization
+from fedjax_admm.direct._measured import locate_measured
+from fedjax_admm.problems import Localization, RangeLocalization
 
 
 @needs(Ranges)
 def locate_centrally(
-    problem: Localization,
+    problem: Localization | RangeLocalization,
     *,
     half_width: ArrayLike = 33.0,
     points_per_axis: int = 13,
@@ -43,15 +45,18 @@ def locate_centrally(
     """Locate the target with all ranges in one place; pure, and vmappable over problems.
 
     Args:
-      problem: sensors and ranges.
+      problem: sensors and ranges, with whatever `problems.localization` takes; a path is located
+        without a prior of motion.
       half_width: the grid covers the cube of this half width around the origin, metres; give
         the bounding cube of wherever the target can be.
       points_per_axis: grid points per axis.
-      starts: how many of the cheapest grid points are starts.
+      starts: how many of the cheapest grid points are starts; of a path, those of every time.
       steps: Gauss-Newton steps from each start.
 
     Returns:
-      The position of least cost ever visited, shape (dim,).
+      The model of least cost ever visited: a position (dim,), and of a `RangeLocalization` with a
+      clock or a path (times * columns,), which its methods `positions`, `clock_offsets` and
+      `offsets_at` read.
     """
     points_per_axis = count("points_per_axis", points_per_axis, at_least=2)
     starts, steps = count("starts", starts), count("steps", steps)
@@ -69,6 +74,8 @@ def locate_centrally(
     axis = jnp.linspace(-1, 1, points_per_axis, dtype=dtype) * jnp.asarray(half_width, dtype)
     mesh = jnp.meshgrid(*(axis,) * dim, indexing="ij")
     grid = [coordinate.reshape(-1) for coordinate in mesh]
+    if isinstance(problem, RangeLocalization):
+        return locate_measured(problem, jnp.stack(grid, -1), starts, steps)
     _, cheapest = jax.lax.top_k(-_costs(problem, grid), starts)
     candidates = tuple(coordinate[cheapest] for coordinate in grid)
 
