@@ -27,6 +27,8 @@ METRICS = {
     "numbers_down": "numbers sent to all clients",
 }
 _UNSWEPT = {"clients": 21, "half_width": 30.0, "omega": 10.0}
+LOCAL = ("", ", 3 local", ", 5 local")
+"""How the names of methods end that make 1, 3 and 5 local updates."""
 GEOMETRY = {**_UNSWEPT, "active": 1.0}
 
 
@@ -122,7 +124,9 @@ EXPERIMENTS = (
         problem=_outlier_problem,
         methods=_all_methods,
         settings={**GEOMETRY, "local_updates": 1},
-        figure=partial(figures.sweep_figure, metric="error", share="failure", floor=1e-2),
+        figure=partial(
+            figures.sweep_figure, metric="error", share="failure", floor=1e-2, bands="quantiles"
+        ),
     ),
     _experiment(
         **TEXTS["fsmdm-cauchy"],
@@ -132,7 +136,9 @@ EXPERIMENTS = (
         problem=_cauchy_problem,
         methods=_all_methods,
         settings={**GEOMETRY, "local_updates": 1},
-        figure=partial(figures.sweep_figure, metric="error", share="failure", floor=1e-1),
+        figure=partial(
+            figures.sweep_figure, metric="error", share="failure", floor=1e-1, bands="quantiles"
+        ),
     ),
     _experiment(
         **TEXTS["fsmdm-convergence"],
@@ -141,7 +147,8 @@ EXPERIMENTS = (
         methods=_curve_methods,
         settings=GEOMETRY,
         records=100,
-        figure=partial(figures.curve_figure, metric="error"),
+        shown=tuple(f"{name}{local}" for name in ("FSMDM", "FSMDM tuned") for local in LOCAL),
+        figure=partial(figures.curve_figure, metric="error", bands="quantiles"),
     ),
     _experiment(
         **TEXTS["fsmdm-asynchrony"],
