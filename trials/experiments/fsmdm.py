@@ -27,6 +27,8 @@ METRICS = {
     "numbers_down": "numbers sent to all clients",
 }
 _UNSWEPT = {"clients": 21, "half_width": 30.0, "omega": 10.0}
+SHOWN = ("FSMDM", "FSMDM tuned", "DSRL 16 k^-0.5", "DSRL 100 k^-1", "centralised")
+"""What figures show where numbers are swept: all but steps that nobody has tuned."""
 LOCAL = ("", ", 3 local", ", 5 local")
 """How the names of methods end that make 1, 3 and 5 local updates."""
 GEOMETRY = {**_UNSWEPT, "active": 1.0}
@@ -124,8 +126,9 @@ EXPERIMENTS = (
         problem=_outlier_problem,
         methods=_all_methods,
         settings={**GEOMETRY, "local_updates": 1},
+        shown=SHOWN,
         figure=partial(
-            figures.sweep_figure, metric="error", share="failure", floor=1e-2, bands="quantiles"
+            figures.sweep_figure, metric="error", share="failure", floor=1e-2, heavy=True
         ),
     ),
     _experiment(
@@ -136,8 +139,9 @@ EXPERIMENTS = (
         problem=_cauchy_problem,
         methods=_all_methods,
         settings={**GEOMETRY, "local_updates": 1},
+        shown=SHOWN,
         figure=partial(
-            figures.sweep_figure, metric="error", share="failure", floor=1e-1, bands="quantiles"
+            figures.sweep_figure, metric="error", share="failure", floor=1e-1, heavy=True
         ),
     ),
     _experiment(
@@ -148,7 +152,7 @@ EXPERIMENTS = (
         settings=GEOMETRY,
         records=100,
         shown=tuple(f"{name}{local}" for name in ("FSMDM", "FSMDM tuned") for local in LOCAL),
-        figure=partial(figures.curve_figure, metric="error", bands="quantiles"),
+        figure=partial(figures.curve_figure, metric="error", heavy=True),
     ),
     _experiment(
         **TEXTS["fsmdm-asynchrony"],

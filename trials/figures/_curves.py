@@ -28,17 +28,17 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
 
-def curve_figure(results: Results, *, metric: str, bands: str = "errors") -> "Figure":
+def curve_figure(results: Results, *, metric: str, heavy: bool = False) -> "Figure":
     """Draw a metric against rounds, its median too, and the mean against numbers sent.
 
     Args:
       results: of a run.
       metric: what is drawn.
-      bands: around means where no others are asked for: "quantiles" where tails are heavy.
+      heavy: whether tails are heavy: medians have bands then, and means if they are asked for.
     """
     figure = blank_figure(14, 5.2)
     panels = figure.subplots(1, 3)
-    draw_curves(panels, results, metric, bands)
+    draw_curves(panels, results, metric, "none" if heavy else "errors")
     finish(figure, results, panels[0])
     return figure
 
@@ -54,12 +54,15 @@ def draw_curves(
             continue
         table = summarize(results.values(name, metric)[0], axis=0)
         line_with_band(mean, results.rounds, *mean_band(results, table, bands), name, style)
-        # Without a band: those of ten methods would cover each other.
-        draw_line(median, results.rounds, table.median, name, style)
+        if bands == "none":
+            line_with_band(median, results.rounds, *with_quantiles(table), name, style)
+        else:  # without a band: those of ten methods would cover each other
+            draw_line(median, results.rounds, table.median, name, style)
         if results.has(name, "numbers_up"):
             total = summarize(results.values(name, "numbers_up")[0], axis=0).mean
             line_with_band(traffic, total, *mean_band(results, table, bands), name, style)
-    for axes, title in ((mean, mean_words(results, bands)), (median, "median")):
+    middle = "median, 10–90 % of trials" if bands == "none" else "median"
+    for axes, title in ((mean, mean_words(results, bands)), (median, middle)):
         axes.set_xlabel("global round")
         axes.set_title(title)
     traffic.set_xlabel(metric_label(results, "numbers_up"))

@@ -35,7 +35,9 @@ if TYPE_CHECKING:
 _WORST = "worst of all attacks tried"
 
 
-def attacks_figure(results: Results, *, metric: str, attacks: Sequence[str]) -> "Figure":
+def attacks_figure(
+    results: Results, *, metric: str, attacks: Sequence[str], leading: Sequence[str] = ()
+) -> "Figure":
     """Draw the last record against the swept number: the largest mean of all attacks, by task.
 
     A last panel has the last of the attacks that are named, on the first task. Where everything is
@@ -45,10 +47,12 @@ def attacks_figure(results: Results, *, metric: str, attacks: Sequence[str]) -> 
       results: of a finished run.
       metric: its mean over trials, with a band.
       attacks: which have a column.
+      leading: tasks that have a panel where not everything is drawn; all if none is named.
     """
     tasks = {task: _by_aggregator(methods) for task, methods in tasks_in(results).items()}
     if not everything(results):
-        return _worst_figure(results, tasks, metric, attacks[-1])
+        few = {task: tasks[task] for task in leading if task in tasks} or tasks
+        return _worst_figure(results, few, metric, attacks[-1])
     columns = (*attacks, _WORST)
     styles = _styles(dict.fromkeys(name for rules in tasks.values() for name in rules))
     shape = (len(tasks), len(columns))

@@ -269,7 +269,7 @@ def finish(
     data = config.get("data", "drawn")
     ran = ran if data == "drawn" else f"{ran}; data: {_whole(data, 2 * _LONGEST)}"
     if config.get(LEFT_OUT):
-        ran += f"; --all draws {config[LEFT_OUT]} more methods"
+        ran += f"; --all draws {config[LEFT_OUT]} more"
     if config.get("quick"):
         finding = f"Preview of a quick run, too short to conclude from: {config['title']}"
     else:

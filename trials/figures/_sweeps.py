@@ -41,7 +41,7 @@ def sweep_figure(
     metric: str,
     share: str | None = None,
     floor: float | None = None,
-    bands: str = "errors",
+    heavy: bool = False,
 ) -> "Figure":
     """Draw the last record against the swept number: mean, median and share of failures.
 
@@ -50,12 +50,12 @@ def sweep_figure(
       metric: what is averaged, with a band; that of medians has the 10 to 90 % quantiles.
       share: a metric of 0 and 1, whose mean is a share; no panel of failures without one.
       floor: lower end of the logarithmic axis; a method that lies below it is named in a note.
-      bands: around means where no others are asked for: "quantiles" where tails are heavy.
+      heavy: whether tails are heavy: means have no bands then if none are asked for.
     """
     width = 2 if share is None else 3
     figure = blank_figure(4 * width + 1, 4.6)
     panels = figure.subplots(1, width)
-    draw_sweep(panels[:2], results, metric, floor, bands)
+    draw_sweep(panels[:2], results, metric, floor, "none" if heavy else "errors")
     if share is not None:
         failures = panels[2]
         for name, style in family_styles(results.methods).items():

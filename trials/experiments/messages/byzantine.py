@@ -59,7 +59,12 @@ EXPERIMENTS = (
         sweep=Sweep("share", "share of Byzantine senders", (0.0, 0.1, 0.2, 0.4, 0.45)),
         problem=draw_problems,
         methods=methods_of,
-        figure=partial(figures.attacks_figure, metric="error", attacks=COLUMNS),
+        figure=partial(
+            figures.attacks_figure,
+            metric="error",
+            attacks=COLUMNS,
+            leading=("FedADMM", "FSMDM", "HFSAD"),
+        ),
         shown=tuple(f"{rule}, {attack}" for rule in RULES for attack in ATTACKS),
         metrics={
             "error": "error (FSMDM: in metres; else relative)",
