@@ -7,27 +7,12 @@ from fedjax_admm.trials import experiments
 
 HEAD = """# Gallery
 
-Every experiment at its default settings: `fedjax-admm run NAME` draws the figure and writes the
-numbers beside it. The seconds are those of the whole command on two quiet cores of an Intel Xeon
-(Sapphire Rapids), where its programs had not been compiled before; other machines took up to
-twice as long. Experiments on real data were run on it; without it they draw data of the same
-shape and say so.
+Every experiment at its default settings, with what it found: `fedjax-admm run NAME` draws the
+figure and writes the numbers beside it, and `--all` draws the methods and panels that are left out.
+The seconds are those of the whole command on two quiet cores of an Intel Xeon (Sapphire Rapids),
+where its programs had not been compiled before; other machines took up to twice as long.
+Experiments on real data were run on it; without it they draw data of the same shape and say so.
 """
-
-
-def gallery_pages(docs: Path) -> Iterator[tuple[str, str]]:
-    """Yield the page of the gallery."""
-    lines = [HEAD]
-    own = [each for each in experiments.headlines() if each.origin is None]
-    for family, title in FAMILIES.items():
-        shown = [each for each in own if each.name.partition("-")[0] in family.split()]
-        lines += [f"## {title}", ""]
-        lines += [f"*{paper}*\n" for paper in dict.fromkeys(each.paper for each in shown)]
-        for each in shown:
-            lines += _experiment(each, docs)
-    yield "gallery.md", "\n".join(lines)
-
-
 FAMILIES = {  # the first words of experiments' names
     "fsmdm": "Robust localisation: FSMDM",
     "localization": "Localisation: real ranges and moving targets",
@@ -40,22 +25,55 @@ FAMILIES = {  # the first words of experiments' names
 }
 
 
-_WHOLE = ":target: ../_images/"  # the picture alone, at its own size
+def gallery_pages(docs: Path) -> Iterator[tuple[str, str]]:
+    """Yield the page of the gallery, a card per experiment, and a page of each experiment."""
+    lines = [HEAD]
+    own = [each for each in experiments.headlines() if each.origin is None]
+    for family, title in FAMILIES.items():
+        shown = [each for each in own if each.name.partition("-")[0] in family.split()]
+        lines += [f"## {title}", ""]
+        lines += [f"*{paper}*\n" for paper in dict.fromkeys(each.paper for each in shown)]
+        lines += ["::::{grid} 1 2 2 3", ":gutter: 2", ""]
+        for each in shown:
+            lines += _card(each, docs)
+        lines.append("::::\n")
+    hidden = [f"gallery/{each.name}" for each in own]
+    yield "gallery.md", "\n".join([*lines, "```{toctree}", ":hidden:", "", *hidden, "```", ""])
+    for each in own:
+        yield f"gallery/{each.name}.md", "\n".join(_experiment(each, docs))
+
+
+_WHOLE = ":target: ../../_images/"  # the picture alone, at its own size
+
+
+def _card(headline, docs: Path) -> Iterator[str]:
+    """Yield the card of an experiment: its verdict and its picture, which lead to its page."""
+    name, verdict = headline.name, _markdown(_verdict(headline))
+    yield f":::{{grid-item-card}} {verdict}"
+    yield f":link: gallery/{name}\n:link-type: doc"
+    if (docs / "gallery" / f"{name}.png").exists():
+        yield f":img-bottom: /gallery/{name}.png\n:img-alt: {verdict}"
+    yield f"\n`{name}`\n:::\n"
+
+
+def _verdict(headline) -> str:
+    """Return the first finding of an experiment, or its title."""
+    return (headline.findings or headline.title).splitlines()[0]
 
 
 def _experiment(headline, docs: Path) -> Iterator[str]:
-    """Yield the section of one experiment."""
+    """Yield the page of one experiment."""
     name = headline.name
     taken = headline.usual_seconds
     seconds = f", {taken:g} s" if taken else ""
-    yield f"### `{name}`\n\n{headline.title[:1].upper()}{headline.title[1:]}.\n"
+    yield f"# `{name}`\n\n{headline.title[:1].upper()}{headline.title[1:]}.\n"
+    yield f"```sh\nfedjax-admm run {name}   # {headline.trials} trials{seconds}\n```\n"
     if (docs / "gallery" / f"{name}.png").exists():
         yield f"```{{image}} /gallery/{name}.png\n:alt: {headline.title}\n{_WHOLE}{name}.png\n```\n"
-    yield f"```sh\nfedjax-admm run {name}   # {headline.trials} trials{seconds}\n```\n"
-    findings = experiments.find(name).findings
-    if findings:
-        bullets = "\n".join(f"- {line}" for line in _markdown(findings).splitlines())
-        yield f"```{{dropdown}} What we found\n{bullets}\n```\n"
+    if headline.findings:
+        yield "## What we found\n"
+        yield "\n".join(f"- {line}" for line in _markdown(headline.findings).splitlines())
+    yield f"\n*{headline.paper}*\n"
 
 
 def _markdown(text: str) -> str:

@@ -1,15 +1,16 @@
 """The reference: a page for each room, and one for each kernel and for each solver's name."""
 
+import inspect
 from collections.abc import Iterable, Iterator
+from importlib import import_module
 from itertools import groupby
-from pathlib import Path
 
 from site_pages.docstrings import plain, purpose
 from site_pages.fields import constant_comment
+from site_pages.kernels import bibtex, kernel_head
 from site_pages.names import Name, public_names, rooms
 from site_pages.solvers import Row, head, rows as solver_rows, table
 
-PICTURES = Path(__file__).parents[1] / "kernels"
 KERNELS, SOLVERS = "fedjax_admm.kernels", "fedjax_admm.solvers"
 APART = {KERNELS: "kernels", SOLVERS: "solvers"}  # rooms whose names have pages of their own
 _SHORT = 80  # letters of a value that is shown
@@ -77,20 +78,15 @@ def _glance(names: Iterable[Name]) -> Iterator[str]:
 
 
 def _apart(name: Name, solver: Row | None) -> str:
-    """Return the page of a name: with the picture of a kernel, or the mathematics of a solver."""
+    """Return the page of a name: with a kernel's formulas, or a solver's algorithm, and papers."""
     lines = [":orphan:", "", *_title(name.name, "=")]  # the table of the room leads to it
-    if (PICTURES / f"{name.name}.svg").exists():
-        lines += [
-            f".. image:: /kernels/{name.name}.svg",
-            f"   :alt: {name.name}: before and after",
-            "   :align: right",
-            "   :class: kernel",
-            "",
-        ]
     if solver:
         lines += [*head(name, solver), _entry(name), *_title("The algorithm", "-")]
-        return "\n".join([*lines, f".. automodule:: {name.home}\n   :no-members:\n   :no-index:\n"])
-    return "\n".join([*lines, _entry(name)])
+        lines.append(f".. automodule:: {name.home}\n   :no-members:\n   :no-index:\n")
+        return "\n".join([*lines, *bibtex(inspect.getdoc(import_module(name.home)) or "")])
+    if name.room == KERNELS:
+        lines += kernel_head(name)
+    return "\n".join([*lines, _entry(name), *bibtex(inspect.getdoc(name.value) or "")])
 
 
 def _entry(name: Name) -> str:

@@ -1,4 +1,4 @@
-"""`--style`, `--format`, `--columns` and `--bands`: which files commands write, and whose."""
+"""`--style`, `--format`, `--columns`, `--bands` and `--all`: which files commands write, and whose."""
 
 import dataclasses
 
@@ -10,7 +10,9 @@ from tests.cli.reading import config_of
 from tests.trials.small import EXPERIMENT
 
 DRAWN = dataclasses.replace(
-    EXPERIMENT, figure=lambda results: panels_figure(results, metrics=["error"])
+    EXPERIMENT,
+    shown=("steady",),
+    figure=lambda results: panels_figure(results, metrics=["error"]),
 )
 RUN = ("run", "consensus", "--trials", 4, "--batch", 2, "--set", "share=0,1")
 
@@ -52,6 +54,9 @@ def test_a_run_and_its_plots_keep_to_what_was_asked_for(command, tmp_path):
     assert "standard deviation" in (out / "figure.txt").read_text()
     assert command("plot", "out", "--bands", "quantiles").code == 0
     assert "from the 10 to the 90 % quantile" in (out / "figure.txt").read_text()
+    assert "Legend: steady." in (out / "figure.txt").read_text()
+    assert command("plot", "out", "--all").code == 0
+    assert "Legend: steady; " in (out / "figure.txt").read_text()
 
     # More trials are drawn likewise; a new run leaves nothing of the old one, and what is not ours.
     (out / "figure.png").write_text("mine")

@@ -50,11 +50,12 @@ minimiser at every step. Each map is compared with an independent NumPy twin, se
 points, and tried at zero, at its kinks and at the ends of the range.
 
 In the pictures of maps that work entry by entry the point runs along the bottom and the result
-upwards, at two steps (the darker line has the smaller one); the dotted line is the identity. In the
-others pale bars are the point and dark ones the result, several vectors side by side; a matrix
-stands on the left and what becomes of it on the right, blue where positive, red where negative.
+upwards, at two steps (the darker line has the smaller one); the dotted line is the identity, the
+green one the function that is minimised. In the others pale bars are the point and dark ones the
+result, several vectors side by side; a matrix stands on the left and what becomes of it on the
+right, blue where positive, red where negative.
 
-A name leads to the kernel's formula, ties, derivatives and reference, which are its docstring.
+A name leads to the kernel's page: its formulas, an example, ties, derivatives and papers.
 """
 
 
@@ -113,7 +114,8 @@ def picture(row: Row) -> str:
     if folders()[row.name] == "elementwise":
         v = np.linspace(-4, 4, 321)
         steps = [0.0] if row.projection else [step, 2 * step]
-        return drawing.curves(v, [image(row, v, s) for s in steps])
+        names = ["projection"] if row.projection else [f"map at step {s:g}" for s in steps]
+        return drawing.curves(v, [image(row, v, s) for s in steps], names, _penalty(row, v))
     before = row.points
     after = image(row, before, step)
     if before.ndim == 2:
@@ -122,6 +124,18 @@ def picture(row: Row) -> str:
     moved = np.abs(after - before).reshape(len(before), -1).max(1)
     most = int(np.argmax(np.where(np.isfinite(moved), moved, 0)))
     return drawing.matrices(before[most], after[most])
+
+
+def _penalty(row: Row, points: np.ndarray) -> np.ndarray | None:
+    """Return what the map minimises at points, float64; None of an indicator."""
+    if row.projection or row.value is None:
+        return None
+    taken = (
+        len(inspect.signature(row.value).parameters) - 1
+    )  # some values know no weight, which is 1
+    parameters = row.parameters[max(0, len(row.parameters) - taken) :]
+    with jax.enable_x64(True):
+        return np.asarray(row.value(jnp.asarray(points), *parameters))
 
 
 _BARS = 16  # in one picture

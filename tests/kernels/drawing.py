@@ -5,6 +5,7 @@ import numpy as np
 WIDTH, HEIGHT, MARGIN = 240, 160, 12
 FRAME = "#8a8f98"  # readable on white and on black
 COLOURS = ("#2563b8", "#7fa8dd")
+THIRD = "#1a7f4b"
 PALE, DARK = "#c3c9d2", COLOURS[0]
 
 
@@ -23,6 +24,13 @@ def _line(x1: float, y1: float, x2: float, y2: float, colour: str, dash: str = "
     )
 
 
+def _text(x: float, y: float, words: str, colour: str = FRAME, anchor: str = "start") -> str:
+    return (
+        f'<text x="{x:.1f}" y="{y:.1f}" font-family="sans-serif" font-size="9" fill="{colour}" '
+        f'text-anchor="{anchor}">{words}</text>'
+    )
+
+
 def _scale(low: float, high: float, first: float, last: float):
     span = high - low if high > low else 1.0
 
@@ -32,8 +40,17 @@ def _scale(low: float, high: float, first: float, last: float):
     return place
 
 
-def curves(v: np.ndarray, images: list[np.ndarray]) -> str:
-    """Draw maps of one number: a jump of a map is a gap in its line."""
+def curves(
+    v: np.ndarray, images: list[np.ndarray], names: list[str], penalty: np.ndarray | None
+) -> str:
+    """Draw maps of one number, and what they minimise: a jump of a map is a gap in its line.
+
+    Args:
+      v: the points, shape (points,).
+      images: of each map, shape (points,).
+      names: of the maps.
+      penalty: its values at `v`, drawn where they lie in the picture; none of an indicator.
+    """
     finite = [x[np.isfinite(x)] for x in images]
     top = max(4.0, *(float(np.max(np.abs(x), initial=0)) for x in finite))
     top = min(top, 6.0)
@@ -44,6 +61,22 @@ def curves(v: np.ndarray, images: list[np.ndarray]) -> str:
         _line(across(0), up(-top), across(0), up(top), FRAME),
         _line(across(v[0]), up(v[0]), across(v[-1]), up(v[-1]), FRAME, "2 3"),
     ]
+    parts += [
+        _text(across(v[-1]), up(0) + 9, "v", anchor="end"),
+        _text(across(v[0]), up(0) + 9, f"{v[0]:g}"),
+        _text(across(0) + 3, up(top) + 8, f"{top:g}"),
+        *(
+            _text(MARGIN, MARGIN + 8 + 10 * i, name, colour)
+            for i, (name, colour) in enumerate(zip(names, COLOURS, strict=False))
+        ),
+    ]
+    if penalty is not None:
+        seen = np.flatnonzero(np.isfinite(penalty) & (np.abs(penalty) <= top))
+        for piece in np.split(seen, np.flatnonzero(np.diff(seen) > 1) + 1):
+            # Every fourth point is enough for a thin line.
+            path = " ".join(f"{across(v[i]):.1f},{up(penalty[i]):.1f}" for i in piece[::4])
+            parts.append(f'<polyline points="{path}" fill="none" stroke="{THIRD}"/>')
+        parts.append(_text(MARGIN, MARGIN + 8 + 10 * len(names), "penalty g", THIRD))
     step = v[1] - v[0]
     for x, colour in reversed(list(zip(images, COLOURS, strict=False))):
         breaks = np.flatnonzero((np.abs(np.diff(x)) > 12 * step) | ~np.isfinite(np.diff(x)))
@@ -81,6 +114,8 @@ def entries(before: np.ndarray, after: np.ndarray) -> str:
                 f'fill="{colour}"/>'
             )
     parts.append(_line(MARGIN, float(up(0)), WIDTH - MARGIN, float(up(0)), FRAME))
+    parts.append(_text(MARGIN, HEIGHT - 2, "point v"))
+    parts.append(_text(MARGIN + 40, HEIGHT - 2, "result", DARK))
     return _svg(parts)
 
 
@@ -98,4 +133,6 @@ def matrices(before: np.ndarray, after: np.ndarray) -> str:
                 f'width="{side:.1f}" height="{side:.1f}" fill="{colour}" '
                 f'fill-opacity="{abs(x) / reach:.2f}" stroke="{FRAME}" stroke-width="0.3"/>'
             )
+    parts.append(_text(MARGIN, HEIGHT - 2, "point v"))
+    parts.append(_text(WIDTH / 2 + MARGIN / 2, HEIGHT - 2, "result"))
     return _svg(parts)

@@ -98,6 +98,10 @@ Bands = Annotated[
         metavar="KIND", help="Of the figure, around means: errors, deviations or quantiles."
     ),
 ]
+Everything = Annotated[
+    bool,
+    typer.Option("--all", help="Draw all methods and panels, not the finding's alone."),
+]
 NoCache = Annotated[
     bool, typer.Option("--no-cache", help="Do not keep compiled programs between commands.")
 ]

@@ -15,6 +15,7 @@ from fedjax_admm._checks import listed
 from fedjax_admm.trials.cli._options import (
     Bands,
     Columns,
+    Everything,
     Format,
     Overwrite,
     Style,
@@ -55,6 +56,7 @@ def plot(
     format: Format = None,
     columns: Columns = None,
     bands: Bands = None,
+    everything: Everything = False,
     overwrite: Overwrite = False,
 ) -> None:
     """Redraw the figure from the stored results, or draw it from the trials so far."""
@@ -64,7 +66,8 @@ def plot(
     from fedjax_admm.trials.results import load
 
     results = load(folder, unfinished=True)
-    look = figure_files(results.config, style=style, format=format, columns=columns, bands=bands)
+    asked = {"style": style, "format": format, "columns": columns, "bands": bands}
+    look = figure_files(results.config, everything=everything, **asked)
     results = dataclasses.replace(results, config={**results.config, "figure": look.stored()})
     owner = find_again(results.config, experiment)
     figure = owner.draw(results)

@@ -11,6 +11,7 @@ from fedjax_admm.trials.cli import _environment as environment
 from fedjax_admm.trials.cli._options import (
     Bands,
     Columns,
+    Everything,
     Format,
     Name,
     NoCache,
@@ -51,6 +52,7 @@ def run(
     format: Format = None,
     columns: Columns = None,
     bands: Bands = None,
+    everything: Everything = False,
     x64: Annotated[bool, typer.Option("--x64", help="Compute in float64.")] = False,
     fail_on_nan: Annotated[
         bool, typer.Option("--fail-on-nan", help="Stop at the first non-finite trial.")
@@ -94,6 +96,7 @@ def run(
     from fedjax_admm.trials.figures import figure_files
 
     drawn = {"style": style, "format": format, "columns": columns, "bands": bands}
+    drawn["everything"] = everything or None
     asked = any(value is not None for value in drawn.values())
     request = running.Request(
         trials=trials,

@@ -99,6 +99,8 @@ class Experiment:
     methods: Callable[[Settings, Any], Mapping[str, Method]]  # (settings, swept value) -> methods
     metrics: Mapping[str, str]  # metric -> label with unit; that of numbers sent may be left out
     figure: Callable[["Results"], "Figure"] = _usual_figure
+    # Methods that the figure shows, in full or without their tasks; all if empty, or with --all
+    shown: tuple[str, ...] = ()
     settings: Mapping[str, Any] = field(default_factory=dict)  # name -> default
     trials: int = 1000
     usual_seconds: float | None = None  # of the whole command, on two CPU cores
@@ -136,7 +138,7 @@ class Experiment:
         return {**self.metrics, **{k: v for k, v in sent.items() if k not in self.metrics}}
 
     def draw(self, results: "Results") -> "Figure":
-        """Return the figure of results.
+        """Return the figure of results: of the methods in `shown` alone, unless all are asked for.
 
         Of an unfinished run whose figure shows more than metrics, which comes with its end, it is
         the usual one.
@@ -144,7 +146,7 @@ class Experiment:
         if self.details is not None and not (results.finished or results.details):
             return _usual_figure(results)
         try:
-            return self._drawn(results)
+            return self._drawn(figures.with_methods(results, self.shown))
         except RAISED as error:
             if self.origin is None:
                 raise

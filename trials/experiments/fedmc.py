@@ -299,6 +299,10 @@ EXPERIMENTS = (
         methods=_compared,
         metrics={**METRICS, "beta": "chosen beta"},
         figure=figures.progress_figure,
+        shown=(
+            *(TUNED, "FedMC-ADMM, beta 1e4 (paper)", "FedMAvg, fair", "FedMAvg, paper"),
+            *("user and item biases", "ALS on all data in one place"),
+        ),
         settings={**COMMON, "rank": 5, "validation": 0.1, "multiples": MULTIPLES},
         records=25,
         details=_timed(_compared, "weight"),

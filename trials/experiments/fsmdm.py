@@ -27,6 +27,10 @@ METRICS = {
     "numbers_down": "numbers sent to all clients",
 }
 _UNSWEPT = {"clients": 21, "half_width": 30.0, "omega": 10.0}
+SHOWN = ("FSMDM", "FSMDM tuned", "DSRL 16 k^-0.5", "DSRL 100 k^-1", "centralised")
+"""What figures show where numbers are swept: all but steps that nobody has tuned."""
+LOCAL = ("", ", 3 local", ", 5 local")
+"""How the names of methods end that make 1, 3 and 5 local updates."""
 GEOMETRY = {**_UNSWEPT, "active": 1.0}
 
 
@@ -122,7 +126,10 @@ EXPERIMENTS = (
         problem=_outlier_problem,
         methods=_all_methods,
         settings={**GEOMETRY, "local_updates": 1},
-        figure=partial(figures.sweep_figure, metric="error", share="failure", floor=1e-2),
+        shown=SHOWN,
+        figure=partial(
+            figures.sweep_figure, metric="error", share="failure", floor=1e-2, heavy=True
+        ),
     ),
     _experiment(
         **TEXTS["fsmdm-cauchy"],
@@ -132,7 +139,10 @@ EXPERIMENTS = (
         problem=_cauchy_problem,
         methods=_all_methods,
         settings={**GEOMETRY, "local_updates": 1},
-        figure=partial(figures.sweep_figure, metric="error", share="failure", floor=1e-1),
+        shown=SHOWN,
+        figure=partial(
+            figures.sweep_figure, metric="error", share="failure", floor=1e-1, heavy=True
+        ),
     ),
     _experiment(
         **TEXTS["fsmdm-convergence"],
@@ -141,7 +151,8 @@ EXPERIMENTS = (
         methods=_curve_methods,
         settings=GEOMETRY,
         records=100,
-        figure=partial(figures.curve_figure, metric="error"),
+        shown=tuple(f"{name}{local}" for name in ("FSMDM", "FSMDM tuned") for local in LOCAL),
+        figure=partial(figures.curve_figure, metric="error", heavy=True),
     ),
     _experiment(
         **TEXTS["fsmdm-asynchrony"],

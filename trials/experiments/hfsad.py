@@ -232,6 +232,10 @@ EXPERIMENTS: Sequence[Experiment] = (
     _experiment(
         **TEXTS["hfsad-comparison"],
         methods=_comparison_methods,
+        shown=(
+            *("HFSAD 10 passes", "Subgradient 0.99^k", "Subgradient 0.98^k"),
+            *("Subgradient 1 k^-0.5", "Subgradient 0.1 k^-0.5", "Subgradient Polyak (oracle)"),
+        ),
     ),
     _experiment(
         **TEXTS["hfsad-passes"],
@@ -246,6 +250,7 @@ EXPERIMENTS: Sequence[Experiment] = (
     _experiment(
         **TEXTS["hfsad-variants"],
         methods=_variant_methods,
+        figure=partial(figures.paired_figure, metric="error"),
         settings={**SETTINGS, "exact_box": 0},
     ),
     _experiment(
@@ -272,6 +277,7 @@ EXPERIMENTS: Sequence[Experiment] = (
             "noise": 0.5,
             "outliers": 0.1,
         },
+        shown=("MCP links", "SCAD links", "l1 links 0.1", "local", "one model", "clusters known"),
         figure=partial(figures.score_figure, metric="error", score="agreement"),
         rounds=1000,
         records=10,

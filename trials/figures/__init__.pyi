@@ -7,6 +7,7 @@ from fedjax_admm.trials.figures._curves import (
 )
 from fedjax_admm.trials.figures._differences import (
     differences_figure as differences_figure,
+    paired_figure as paired_figure,
     picture_format as picture_format,
     save_picture as save_picture,
 )
@@ -33,6 +34,10 @@ from fedjax_admm.trials.figures._looks._saving import (
 )
 from fedjax_admm.trials.figures._messages import bits_figure as bits_figure
 from fedjax_admm.trials.figures._peers import peers_figure as peers_figure
+from fedjax_admm.trials.figures._selection import (
+    everything as everything,
+    with_methods as with_methods,
+)
 from fedjax_admm.trials.figures._style import (
     blank_figure as blank_figure,
     finish as finish,

@@ -15,9 +15,11 @@ def mean_band(results: Results, table: Summary, usual: str = "errors") -> Band:
     Args:
       results: they say which band it is, one of `BANDS`.
       table: over trials.
-      usual: the band where none is asked for.
+      usual: the band where none is asked for, which may be "none".
     """
     asked = _band(results, usual)
+    if asked == "none":
+        return table.mean, table.mean, table.mean
     if asked == "errors":
         return with_error(table)
     if asked == "quantiles":
@@ -31,7 +33,7 @@ def mean_band(results: Results, table: Summary, usual: str = "errors") -> Band:
 
 def mean_words(results: Results, usual: str = "errors") -> str:
     """Return what the title of a panel calls what `mean_band` gives."""
-    return BANDS[_band(results, usual)]
+    return BANDS.get(_band(results, usual), "mean")
 
 
 def with_error(table: Summary) -> Band:

@@ -9,14 +9,20 @@ import numpy as np
 
 from fedjax_admm._checks import InputError
 from fedjax_admm.trials import files
+from fedjax_admm.trials.figures._curves import cost_figure
+from fedjax_admm.trials.figures._selection import everything
 from fedjax_admm.trials.figures._style import (
+    COLOURS,
     blank_figure,
     caption,
     distinct_styles,
     drawable,
+    finish,
+    metric_label,
+    parameter_label,
     readable,
 )
-from fedjax_admm.trials.results import Comparison
+from fedjax_admm.trials.results import Comparison, Results, summarize
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -126,6 +132,38 @@ def save_picture(figure: "Figure", path: Path) -> None:
         files.write_atomically(
             path, lambda file: figure.savefig(file, format=kind, dpi=_DOTS, metadata=about)
         )
+
+
+def paired_figure(results: Results, *, metric: str) -> "Figure":
+    """Draw the differences of all methods from the first in the last record, paired by trial.
+
+    A panel per swept value has means, one standard error (thick) and 95 % intervals (thin). Where
+    everything is drawn, the metric is drawn against its costs instead.
+    """
+    if everything(results):
+        return cost_figure(results, metric=metric)
+    first, *others = results.methods
+    figure = blank_figure(2.8 + 3.9 * len(results.sweep), 2.2 + 0.42 * len(others))
+    panels = figure.subplots(1, len(results.sweep), sharey=True, squeeze=False)[0]
+    rows = np.arange(len(others))[::-1]
+    for i, (axes, value) in enumerate(zip(panels, results.sweep, strict=True)):
+        last = {name: results.values(name, metric)[i, :, -1] for name in results.methods}
+        with np.errstate(over="ignore", invalid="ignore"):
+            apart = np.stack([last[name] - last[first] for name in others])
+        table = summarize(apart, axis=1)
+        mean, error = drawable(table.mean), drawable(table.standard_error)
+        wide = half_width(error, table.trials - table.nonfinite)
+        axes.axvline(0, color="0.4", linewidth=1, zorder=0)
+        axes.hlines(rows, mean - wide, mean + wide, color=COLOURS[0], linewidth=1)
+        axes.hlines(rows, mean - error, mean + error, color=COLOURS[0], linewidth=3.5)
+        axes.plot(mean, rows, "o", color=COLOURS[0], markeredgecolor="white")
+        words = "mean, standard error (thick), 95 % interval (thin)"
+        axes.set_title(f"{parameter_label(results)}: {value:g}\n{words}", fontsize=9)
+        axes.set_xlabel(f"{metric_label(results, metric)},\nminus that of {readable(first)}")
+        axes.margins(y=0.15)
+    panels[0].set_yticks(rows, list(map(readable, others)))
+    finish(figure, results, {})
+    return figure
 
 
 def picture_format(path: Path) -> str:

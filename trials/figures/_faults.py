@@ -4,13 +4,15 @@ A method's name says its task before a colon, and among Byzantine senders the at
 comma: "FSMDM: median, sign flip".
 """
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING
 
 import numpy as np
 
 from fedjax_admm._checks import InputError
-from fedjax_admm.trials.figures._bands import mean_band, mean_words
+from fedjax_admm.trials.figures._bands import Band, mean_band, mean_words
+from fedjax_admm.trials.figures._looks._ends import label_ends
+from fedjax_admm.trials.figures._selection import everything
 from fedjax_admm.trials.figures._style import (
     COLOURS,
     blank_figure,
@@ -22,6 +24,7 @@ from fedjax_admm.trials.figures._style import (
     metric_label,
     parameter_label,
     readable,
+    solver_styles,
 )
 from fedjax_admm.trials.figures._tasks import bare_names, tasks_in
 from fedjax_admm.trials.results import Results, summarize
@@ -32,17 +35,24 @@ if TYPE_CHECKING:
 _WORST = "worst of all attacks tried"
 
 
-def attacks_figure(results: Results, *, metric: str, attacks: Sequence[str]) -> "Figure":
-    """Draw the last record against the swept number: a row per task, a column per attack.
+def attacks_figure(
+    results: Results, *, metric: str, attacks: Sequence[str], leading: Sequence[str] = ()
+) -> "Figure":
+    """Draw the last record against the swept number: the largest mean of all attacks, by task.
 
-    A last column has the largest mean of all attacks on the task, those without a column included.
+    A last panel has the last of the attacks that are named, on the first task. Where everything is
+    drawn there are a row per task, a column per attack, and a column of the largest mean.
 
     Args:
       results: of a finished run.
       metric: its mean over trials, with a band.
       attacks: which have a column.
+      leading: tasks that have a panel where not everything is drawn; all if none is named.
     """
     tasks = {task: _by_aggregator(methods) for task, methods in tasks_in(results).items()}
+    if not everything(results):
+        few = {task: tasks[task] for task in leading if task in tasks} or tasks
+        return _worst_figure(results, few, metric, attacks[-1])
     columns = (*attacks, _WORST)
     styles = _styles(dict.fromkeys(name for rules in tasks.values() for name in rules))
     shape = (len(tasks), len(columns))
@@ -70,14 +80,52 @@ def attacks_figure(results: Results, *, metric: str, attacks: Sequence[str]) -> 
     return figure
 
 
+def _worst_figure(
+    results: Results, tasks: Mapping[str, Mapping], metric: str, attack: str
+) -> "Figure":
+    """Draw the largest mean of all attacks for every task, and one attack on the first task."""
+    figure = blank_figure(3.9 * (len(tasks) + 1), 4.4)
+    panels = figure.subplots(1, len(tasks) + 1, squeeze=False)[0]
+    styles = _styles(dict.fromkeys(name for rules in tasks.values() for name in rules))
+    shown = [(task, rules, None) for task, rules in tasks.items()]
+    shown += [(task, rules, attack) for task, rules, _ in shown[:1]]
+    places = np.arange(len(results.sweep))
+    for axes, (task, rules, only) in zip(panels, shown, strict=True):
+        for rule, names in rules.items():
+            bands = [
+                mean_band(results, summarize(results.values(name, metric)[:, :, -1], axis=1))
+                for kind, name in names.items()
+                if only is None or kind == only
+            ]
+            if bands:
+                line_with_band(axes, places, *_largest(bands), rule, styles[rule])
+        title = f"{readable(task)}: {readable(only or _WORST)}"
+        axes.set_title(f"{title}\n{mean_words(results)}", fontsize=10)
+        axes.set_xticks(places, [f"{value:g}" for value in results.sweep])
+        axes.set_xlabel(parameter_label(results))
+        logarithmic(axes)
+        label_ends(axes)
+    panels[0].set_ylabel(metric_label(results, metric), fontsize=9)
+    _finish(figure, results, panels)
+    return figure
+
+
+def _largest(bands: Sequence[Band]) -> Band:
+    """Return, at every place, the band whose middle is largest."""
+    every = np.stack([np.stack(band) for band in bands])  # (bands, 3, places)
+    most = np.argmax(np.where(np.isnan(every[:, :1]), -np.inf, every[:, :1]), axis=0)
+    middle, low, high = np.take_along_axis(every, most[None], axis=0)[0]
+    return middle, low, high
+
+
 def delays_figure(
     results: Results, *, metric: str, shown: float, beside: Sequence[str]
 ) -> "Figure":
-    """Draw a metric of several tasks: a column per task, a colour per solver.
+    """Draw the last record against the swept number: a panel per task, a colour per solver.
 
-    The first row has the last record against the swept number, of "TASK: SOLVER" and the variants
-    that are named; the second that of all other variants, "TASK: SOLVER, VARIANT"; the third the
-    metric against rounds at one swept number, of what the first has.
+    Where everything is drawn, the first row has "TASK: SOLVER" and the variants that are named, the
+    second all other variants, "TASK: SOLVER, VARIANT", and the third the metric against rounds at
+    one swept number, of what the first has.
 
     Args:
       results: of a finished run.
@@ -85,10 +133,12 @@ def delays_figure(
       shown: the swept number of the third row, or the nearest to it.
       beside: variants in the first row.
     """
+    if not everything(results):
+        return _late_figure(results, metric)
     tasks = tasks_in(results)
     figure = blank_figure(4.8 * len(tasks), 12)
     grid = figure.subplots(3, len(tasks), sharey="col", squeeze=False)
-    styles = _variant_styles(bare_names(results))
+    styles = solver_styles(bare_names(results))
     places = np.arange(len(results.sweep))
     row = int(np.argmin(np.abs(np.asarray(results.sweep) - shown)))
     label = parameter_label(results)
@@ -115,22 +165,29 @@ def delays_figure(
     return figure
 
 
+def _late_figure(results: Results, metric: str) -> "Figure":
+    """Draw the last record against the swept number, a panel per task, names at ends."""
+    tasks = tasks_in(results)
+    figure = blank_figure(4.9 * len(tasks), 4.4)
+    panels = figure.subplots(1, len(tasks), squeeze=False)[0]
+    styles = solver_styles(bare_names(results))
+    places = np.arange(len(results.sweep))
+    for axes, (task, methods) in zip(panels, tasks.items(), strict=True):
+        for bare, name in methods.items():
+            table = summarize(results.values(name, metric)[:, :, -1], axis=1)
+            line_with_band(axes, places, *mean_band(results, table), bare, styles[bare])
+        axes.set_xticks(places, [f"{value:g}" for value in results.sweep])
+        axes.set_xlabel(parameter_label(results))
+        axes.set_title(f"{readable(task)}, {mean_words(results)}", fontsize=10)
+        logarithmic(axes)
+        label_ends(axes)
+    panels[0].set_ylabel(metric_label(results, metric), fontsize=9)
+    _finish(figure, results, panels)
+    return figure
+
+
 def _variant(name: str) -> str:
     return name.partition(", ")[2]
-
-
-def _variant_styles(names: Sequence[str]) -> dict[str, dict]:
-    """Return styles: a colour per solver, a line and a marker per variant."""
-    solvers = list(dict.fromkeys(name.partition(", ")[0] for name in names))
-    variants = list(distinct_styles(dict.fromkeys(map(_variant, names))).values())
-    looks = dict(zip(dict.fromkeys(map(_variant, names)), variants, strict=True))
-    return {
-        name: {
-            **looks[_variant(name)],
-            "color": COLOURS[solvers.index(name.partition(", ")[0]) % len(COLOURS)],
-        }
-        for name in names
-    }
 
 
 def _by_aggregator(methods: dict[str, str]) -> dict[str, dict[str, str]]:

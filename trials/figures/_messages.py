@@ -8,10 +8,12 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from fedjax_admm.trials.figures._bands import mean_band, mean_words
+from fedjax_admm.trials.figures._selection import everything
 from fedjax_admm.trials.figures._style import (
     blank_figure,
     distinct_styles,
     draw_line,
+    drawable,
     finish,
     logarithmic,
     logarithmic_along,
@@ -31,7 +33,12 @@ _COLUMNS = 3
 
 
 def bits_figure(results: Results) -> "Figure":
-    """Draw for every task the error against bits, and the bits until the target is reached.
+    """Draw how many times fewer bits each compressor needs until the target is reached, by task.
+
+    A cell is the mean bits of the first method of a task, which compresses nothing, over those of
+    the method; it has no colour where less than half of the trials reach the target. Where
+    everything is drawn, a column per task has the error against bits and the bits until the target
+    is reached.
 
     Trials that never reach it count with all their bits: the mean is then too small. Such a mean
     is drawn hollow, and the share of trials that reach the target stands beside it.
@@ -40,6 +47,8 @@ def bits_figure(results: Results) -> "Figure":
       results: of a finished run, with the metrics error, bits, bits_to_target and reached, at the
         first swept value.
     """
+    if not everything(results):
+        return _savings_figure(results)
     tasks = tasks_in(results)
     columns = min(_COLUMNS, len(tasks))
     lines = -(-len(tasks) // columns)
@@ -64,6 +73,57 @@ def bits_figure(results: Results) -> "Figure":
         legend_title=f"{target}. Curves: median; below: {mean_words(results)}. Hollow: not all "
         "trials reach it (share beside), and those that do not count with all their bits",
     )
+    return figure
+
+
+def _savings_figure(results: Results) -> "Figure":
+    """Draw the heat map of tasks and compressors."""
+    tasks = tasks_in(results)
+    uncompressed = {next(iter(methods)) for methods in tasks.values()}
+    columns = [bare for bare in bare_names(results) if bare not in uncompressed] or ["none"]
+    saved = np.full((len(tasks), len(columns)), np.nan)
+    reached = np.zeros(saved.shape)
+    for row, methods in enumerate(tasks.values()):
+        bits, share = (
+            {
+                bare: summarize(results.values(name, metric)[0, :, -1], axis=0).mean
+                for bare, name in methods.items()
+            }
+            for metric in ("bits_to_target", "reached")
+        )
+        plain = next(iter(bits.values()))
+        for bare in methods.keys() & set(columns):
+            saved[row, columns.index(bare)] = plain / bits[bare]
+            reached[row, columns.index(bare)] = share[bare]
+    figure = blank_figure(2.6 + 0.95 * len(columns), 1.9 + 0.5 * len(tasks))
+    axes = figure.subplots()
+    with np.errstate(divide="ignore", invalid="ignore"):
+        shade = np.where(reached >= 0.5, np.log2(drawable(saved)), np.nan)
+    most = max(1.0, float(np.nanmax(np.abs(shade), initial=0.0)))
+    axes.imshow(shade, cmap="PuOr", vmin=-most, vmax=most, aspect="auto")
+    for (row, column), ratio in np.ndenumerate(saved):
+        share = reached[row, column]
+        if share == 0 or not np.isfinite(ratio):
+            text = "–" if np.isnan(ratio) else "never"
+        else:
+            text = f"{ratio:.1f}×" + (f"\n{share:.0%} reach it" if share < 1 else "")
+        dark = share >= 0.5 and abs(shade[row, column]) > 0.7 * most
+        size = 10 if "\n" not in text else 8
+        axes.text(
+            *(column, row, text),
+            ha="center",
+            va="center",
+            fontsize=size,
+            color="white" if dark else "black" if share >= 0.5 else "0.45",
+        )
+    axes.set_xticks(np.arange(len(columns)), [readable(bare) for bare in columns], rotation=30)
+    for label in axes.get_xticklabels():
+        label.set(ha="right", rotation_mode="anchor")
+    axes.set_yticks(np.arange(len(tasks)), list(map(readable, tasks)))
+    target = f"{parameter_label(results)}: {results.sweep[0]:g}"
+    axes.set_title(f"times fewer bits than without compression ({target})", fontsize=10)
+    finish(figure, results, {})
+    axes.grid(False)
     return figure
 
 

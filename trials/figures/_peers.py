@@ -3,11 +3,14 @@
 A method's name says its task before a colon, as in the figures of several tasks.
 """
 
+from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 import numpy as np
 
 from fedjax_admm.trials.figures._bands import mean_band, mean_words
+from fedjax_admm.trials.figures._looks._ends import label_ends
+from fedjax_admm.trials.figures._selection import everything
 from fedjax_admm.trials.figures._style import (
     blank_figure,
     distinct_styles,
@@ -19,6 +22,7 @@ from fedjax_admm.trials.figures._style import (
     metric_label,
     parameter_label,
     readable,
+    solver_styles,
 )
 from fedjax_admm.trials.figures._tasks import bare_names, tasks_in
 from fedjax_admm.trials.results import Results, summarize
@@ -30,13 +34,50 @@ if TYPE_CHECKING:
 _COSTS = ("global round", "numbers sent, up and down", "gradients of single samples")
 
 
-def peers_figure(results: Results, *, metric: str) -> "Figure":
-    """Draw a metric against its costs at the first swept value, and its end against all values.
+def peers_figure(
+    results: Results, *, metric: str, tasks: Sequence[str] = (), swept: bool = True
+) -> "Figure":
+    """Draw a metric's end against all swept values, or its course against rounds: a panel per task.
+
+    Where everything is drawn a column per task has the metric against its costs at the first swept
+    value, and its end against all values.
 
     Args:
       results: of a finished run, with the metrics numbers_up, numbers_down and gradients.
       metric: means over trials; where values are swept, with a band.
+      tasks: which have a panel where not everything is drawn; all if none is named.
+      swept: whether a panel has the end against the swept values, not the course at the last one.
     """
+    if everything(results):
+        return _costs_figure(results, metric)
+    found = {task: methods for task, methods in tasks_in(results).items() if task in tasks}
+    found = found or tasks_in(results)
+    figure = blank_figure(4.7 * len(found), 4.4)
+    panels = figure.subplots(1, len(found), squeeze=False)[0]
+    styles = solver_styles(bare_names(results))
+    swept = swept and len(results.sweep) > 1
+    places = np.arange(len(results.sweep)) if swept else results.rounds
+    for axes, (task, methods) in zip(panels, found.items(), strict=True):
+        for bare, name in methods.items():
+            values = results.values(name, metric)
+            drawn = (values[:, :, -1], 1) if swept else (values[-1], 0)
+            band = mean_band(results, summarize(*drawn))
+            line_with_band(axes, places, *band, bare, styles[bare])
+        if swept:
+            _label_values(axes, results, task)
+        else:
+            axes.set_xlabel("global round")
+            value = f"{parameter_label(results)}: {results.sweep[-1]:g}"
+            axes.set_title(f"{readable(task)}, {mean_words(results)}\n{value}", fontsize=9)
+        logarithmic(axes, rounds=not swept)
+        label_ends(axes)
+    panels[0].set_ylabel(metric_label(results, metric))
+    finish(figure, results, panels[0])
+    return figure
+
+
+def _costs_figure(results: Results, metric: str) -> "Figure":
+    """Draw a metric against its costs at the first swept value, and its end against all values."""
     tasks = tasks_in(results)
     swept = len(results.sweep) > 1
     rows = len(_COSTS) + swept

@@ -6,14 +6,16 @@ its family: members of a family share the colour.
 
 import re
 import textwrap
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from fedjax_admm._drawings import COLOURS
 from fedjax_admm._host import printable
+from fedjax_admm.trials.figures._looks._ends import names_at_ends, spread_ends
 from fedjax_admm.trials.figures._looks._legends import add_legend
+from fedjax_admm.trials.figures._selection import LEFT_OUT
 from fedjax_admm.trials.results import Results
 
 if TYPE_CHECKING:
@@ -69,6 +71,20 @@ def distinct_styles(names: Iterable[str]) -> dict[str, dict[str, Any]]:
     return {
         name: {**style, "color": COLOURS[(i + 3 * (i // len(COLOURS))) % len(COLOURS)]}
         for i, (name, style) in enumerate(family_styles(names).items())
+    }
+
+
+def solver_styles(names: Sequence[str]) -> dict[str, dict[str, Any]]:
+    """Give each solver a colour and a marker, and each variant, "SOLVER, VARIANT", a line."""
+    solvers = list(dict.fromkeys(name.partition(", ")[0] for name in names))
+    variants = list(dict.fromkeys(name.partition(", ")[2] for name in names))
+    return {
+        name: {
+            "color": COLOURS[solvers.index(name.partition(", ")[0]) % len(COLOURS)],
+            "marker": MARKERS[solvers.index(name.partition(", ")[0]) % len(MARKERS)],
+            "linestyle": _LINES[variants.index(name.partition(", ")[2]) % len(_LINES)],
+        }
+        for name in names
     }
 
 
@@ -238,6 +254,7 @@ def finish(
     """Add the grid lines, one legend below, and the title: the finding, then what was run.
 
     A quick run is called a preview; only a run as large as the default one states its finding.
+    Where lines have their names at their ends there is no legend.
     """
     for each in figure.axes:
         each.grid(True, which="major", linewidth=0.4, alpha=0.6)
@@ -245,14 +262,20 @@ def finish(
         handles, labels = shown.get_legend_handles_labels()
     else:
         handles, labels = list(shown.values()), list(shown)
-    if labels:
+    if labels and not any(map(names_at_ends, figure.axes)):
         add_legend(figure, handles, labels, title=legend_title)
     config = results.config
     ran = f"{results.extent}, {config['rounds']} rounds, seed {config['seed']}"
     data = config.get("data", "drawn")
     ran = ran if data == "drawn" else f"{ran}; data: {_whole(data, 2 * _LONGEST)}"
-    finding = "Preview of a quick run" if config.get("quick") else config.get("verdict", "")
+    if config.get(LEFT_OUT):
+        ran += f"; --all draws {config[LEFT_OUT]} more"
+    if config.get("quick"):
+        finding = f"Preview of a quick run, too short to conclude from: {config['title']}"
+    else:
+        finding = config.get("verdict") or f"{config['title'][:1].upper()}{config['title'][1:]}"
     letters = int(11 * figure.get_figwidth())
-    lines = [caption(line, letters) for line in textwrap.wrap(finding, letters)]
-    lines += [caption(f"{config['experiment']}: {config['title']}", 2 * _LONGEST)]
-    figure.suptitle("\n".join([*lines, ran.replace("$", r"\$")]), fontsize=11)
+    lines = [caption(line, letters) for line in textwrap.wrap(_whole(finding, 400), letters)]
+    lines += textwrap.wrap(f"{config['experiment']}: {ran}".replace("$", r"\$"), letters)
+    figure.suptitle("\n".join(lines), fontsize=11)
+    spread_ends(figure)

@@ -36,7 +36,12 @@ if TYPE_CHECKING:
 
 
 def sweep_figure(
-    results: Results, *, metric: str, share: str | None = None, floor: float | None = None
+    results: Results,
+    *,
+    metric: str,
+    share: str | None = None,
+    floor: float | None = None,
+    heavy: bool = False,
 ) -> "Figure":
     """Draw the last record against the swept number: mean, median and share of failures.
 
@@ -45,11 +50,12 @@ def sweep_figure(
       metric: what is averaged, with a band; that of medians has the 10 to 90 % quantiles.
       share: a metric of 0 and 1, whose mean is a share; no panel of failures without one.
       floor: lower end of the logarithmic axis; a method that lies below it is named in a note.
+      heavy: whether tails are heavy: means have no bands then if none are asked for.
     """
     width = 2 if share is None else 3
     figure = blank_figure(4 * width + 1, 4.6)
     panels = figure.subplots(1, width)
-    draw_sweep(panels[:2], results, metric, floor)
+    draw_sweep(panels[:2], results, metric, floor, "none" if heavy else "errors")
     if share is not None:
         failures = panels[2]
         for name, style in family_styles(results.methods).items():
@@ -66,7 +72,11 @@ def sweep_figure(
 
 
 def draw_sweep(
-    panels: "Sequence[Axes]", results: Results, metric: str, floor: float | None = None
+    panels: "Sequence[Axes]",
+    results: Results,
+    metric: str,
+    floor: float | None = None,
+    bands: str = "errors",
 ) -> None:
     """Draw mean and median of the last record against the swept number, into two panels."""
     mean, median = panels
@@ -75,11 +85,11 @@ def draw_sweep(
         if not results.has(name, metric):
             continue
         table = summarize(results.values(name, metric)[:, :, -1], axis=1)
-        line_with_band(mean, results.sweep, *mean_band(results, table), name, style)
+        line_with_band(mean, results.sweep, *mean_band(results, table, bands), name, style)
         line_with_band(median, results.sweep, *with_quantiles(table), name, style)
         if floor is not None and np.any(table.median < floor) and not np.any(table.median >= floor):
             below.append(readable(name))
-    for axes, title in ((mean, mean_words(results)), (median, "median, 10–90 % of trials")):
+    for axes, title in ((mean, mean_words(results, bands)), (median, "median, 10–90 % of trials")):
         logarithmic(axes)
         if floor is not None:
             axes.set_ylim(floor, max(axes.get_ylim()[1], 10 * floor))

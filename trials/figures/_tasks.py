@@ -12,6 +12,7 @@ import numpy as np
 
 from fedjax_admm._checks import InputError
 from fedjax_admm.trials.figures._bands import with_quantiles
+from fedjax_admm.trials.figures._selection import everything
 from fedjax_admm.trials.figures._style import (
     blank_figure,
     distinct_styles,
@@ -41,7 +42,9 @@ def task_curves_figure(
     floor: float = -np.inf,
     logarithmic: bool = False,
 ) -> "Figure":
-    """Draw a metric in dB against rounds: a column per task, a row per swept value.
+    """Draw a metric in dB against rounds: a column per task, at the last swept value.
+
+    Where everything is drawn there is a row per swept value.
 
     Args:
       results: of a finished run.
@@ -51,11 +54,12 @@ def task_curves_figure(
       logarithmic: whether rounds are spread evenly in their logarithms.
     """
     tasks = tasks_in(results)
-    shape = (len(results.sweep), len(tasks))
+    first = 0 if everything(results) else len(results.sweep) - 1
+    shape = (len(results.sweep) - first, len(tasks))
     figure = blank_figure(4.4 * shape[1], 1.6 + 3.2 * shape[0])
     grid = figure.subplots(*shape, sharex=True, sharey="row", squeeze=False)
     styles = distinct_styles(bare_names(results))
-    for row, (value, line) in enumerate(zip(results.sweep, grid, strict=True)):
+    for row, (value, line) in enumerate(zip(results.sweep[first:], grid, strict=True), first):
         for axes, (task, methods) in zip(line, tasks.items(), strict=True):
             for bare, name in methods.items():
                 if results.has(name, metric):

@@ -76,11 +76,12 @@ def _or_null(check: Check) -> Check:
 def _is_figure(value: Any) -> bool:
     return (
         isinstance(value, dict)
-        and set(value) - {"bands"} == {"style", "columns", "formats"}
+        and set(value) - {"bands", "everything"} == {"style", "columns", "formats"}
         and _is_name(value["style"])
         and value["columns"] in (None, 1, 2)
         and _are_names(value["formats"])
         and _or_null(_is_name)(value.get("bands"))
+        and isinstance(value.get("everything", False), bool)
     )
 
 

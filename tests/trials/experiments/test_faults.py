@@ -228,7 +228,7 @@ def test_late_messages_slow_a_run_down():
 
 def results_of(values):
     """Return made results, method -> errors of shape (2 swept values, 3 trials, 2 records)."""
-    results = made(1.0, methods=tuple(values))
+    results = made(1.0, methods=tuple(values), figure={"everything": True})
     for name, errors in values.items():
         results.arrays[f"{name}/error"] = errors
     return results

@@ -47,7 +47,7 @@ def test_the_trials_so_far_are_the_first_of_the_finished_run(whole, begun):
     np.testing.assert_array_equal(found.rounds, finished.rounds)
     np.testing.assert_array_equal(found.sweep, finished.sweep)
     title = figures.usual_figure(found).get_suptitle()
-    assert "\n16 of 30 trials, 20 rounds, seed 2025" in title
+    assert ": 16 of 30 trials, 20 rounds, seed 2025" in title
 
 
 def test_a_finished_run_is_read_alike(whole):

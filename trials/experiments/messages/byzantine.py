@@ -11,6 +11,7 @@ from fedjax_admm.trials.experiments._data import tuned_rows
 from fedjax_admm.trials.experiments._experiment import Experiment, Settings, Sweep
 from fedjax_admm.trials.experiments.messages._attacked import (
     AGGREGATORS,
+    ATTACKS,
     SHOWN,
     TARGETS,
     Attacked,
@@ -27,6 +28,8 @@ benchmarks/tune_exchanges.py messages-byzantine` prints them from 8 tuning probl
 without Byzantine senders, then the best radii by the mean over attacks at the share 0.2."""
 EXPECTED = 0.4
 """The share of Byzantine senders that trimmed means, Krum and multi-Krum are told to expect."""
+RULES = ("mean", "median", "trimmed mean", "geometric median", "multi-Krum", "centred clipping")
+"""The aggregators that the figure shows."""
 COLUMNS = ("sign flip", "mimic", "a little is enough")
 
 
@@ -56,7 +59,13 @@ EXPERIMENTS = (
         sweep=Sweep("share", "share of Byzantine senders", (0.0, 0.1, 0.2, 0.4, 0.45)),
         problem=draw_problems,
         methods=methods_of,
-        figure=partial(figures.attacks_figure, metric="error", attacks=COLUMNS),
+        figure=partial(
+            figures.attacks_figure,
+            metric="error",
+            attacks=COLUMNS,
+            leading=("FedADMM", "FSMDM", "HFSAD"),
+        ),
+        shown=tuple(f"{rule}, {attack}" for rule in RULES for attack in ATTACKS),
         metrics={
             "error": "error (FSMDM: in metres; else relative)",
             "numbers_up": "numbers sent by all clients",

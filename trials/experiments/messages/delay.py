@@ -65,6 +65,10 @@ EXPERIMENTS = (
         problem=draw_problems,
         methods=methods_of,
         figure=partial(figures.delays_figure, metric="error", shown=10.0, beside=("not retuned",)),
+        shown=(
+            *("FedADMM", "FedADMM, not retuned", "SCAFFOLD", "SCAFFOLD, not retuned"),
+            *("FedAvg", "subgradient", "FSMDM", "FSMDM, not retuned"),
+        ),
         metrics={
             "error": "error (localisation: in metres; else relative)",
             "numbers_up": "numbers sent by all clients",

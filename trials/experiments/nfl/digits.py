@@ -344,7 +344,9 @@ def describe(settings: Settings) -> str:
 
 
 def accuracy_figure(results: Results) -> "Figure":
-    """Draw the last training and validation accuracies of all methods, one panel per width."""
+    """Draw the last validation accuracies, one panel per width; training too if all is drawn."""
+    if not figures.everything(results):
+        return _validation_figure(results)
     widths, names = results.sweep, results.methods
     figure = figures.blank_figure(2.2 + 4.6 * len(widths), 5.2)
     panels = figure.subplots(1, len(widths), sharey=True, squeeze=False)[0]
@@ -368,6 +370,37 @@ def accuracy_figure(results: Results) -> "Figure":
     figures.finish(figure, results, panels[0])
     for axes in panels:
         axes.grid(False, axis="y")
+    return figure
+
+
+def _validation_figure(results: Results) -> "Figure":
+    """Draw every trial's validation accuracy, its mean, and what the paper prints."""
+    names = results.methods
+    figure = figures.blank_figure(2.4 + 3.9 * len(results.sweep), 3.6)
+    panels = figure.subplots(1, len(results.sweep), sharey=True, squeeze=False)[0]
+    rows = np.arange(len(names))[::-1]
+    for i, (axes, width) in enumerate(zip(panels, results.sweep, strict=True)):
+        shown = 100 * np.stack([results.values(name, "validation")[i, :, -1] for name in names])
+        table = summarize(shown, axis=1)
+        axes.plot(shown, rows, "|", color="0.6", markersize=11)
+        axes.plot(table.mean, rows, "o", color="black", markersize=6, label="mean of the trials")
+        for row, mean in zip(rows, table.mean, strict=True):
+            text = f"{mean:.1f}" if np.isfinite(mean) else "failed"
+            at = mean if np.isfinite(mean) else 50
+            axes.annotate(text, (at, row), (0, 7), textcoords="offset points", ha="center")
+        places = [
+            (PRINTED[name]["validation"], row)
+            for name, row in zip(names, rows, strict=True)
+            if name in PRINTED
+        ]
+        look = {"color": "black", "mfc": "white", "label": "printed in the paper"}
+        axes.plot(*np.transpose(places), "D", **look)
+        axes.set_title("one hidden unit" if width == 1 else f"{width:g} hidden units", fontsize=10)
+        axes.set_xlabel("validation accuracy (%)")
+        axes.set_ylim(-0.5, len(names) - 0.3)
+    panels[0].set_yticks(rows, list(map(figures.readable, names)))
+    lines = panels[0].lines[-2:]
+    figures.finish(figure, results, {line.get_label(): line for line in lines})
     return figure
 
 

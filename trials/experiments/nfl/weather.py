@@ -289,6 +289,10 @@ EXPERIMENTS: Sequence[Experiment] = (
         },
         settings={"features": 3, "validation": 0.33, "data": ""},
         figure=weather_figure,
+        shown=(
+            *("local", "one pooled model", "GTV nLasso 0.05", "GTV nLasso 0.5", "GTV nLasso 5"),
+            "GTV l1 0.5",
+        ),
         rounds=1000,
         quick={"trials": 2, "rounds": 100},
         data=_describe,

@@ -291,7 +291,8 @@ EXPERIMENTS = (
         **TEXTS["federated-benchmark"],
         sweep=Sweep("split", "concentration of labels (0: two labels per client)", SPLITS),
         problem=draw_problem,
-        figure=partial(figures.peers_figure, metric="error"),
+        figure=partial(figures.peers_figure, metric="error", tasks=("logistic", "network")),
+        shown=("SCAFFOLD", "FedDyn", "FedADMM", "FedAvg", "FedProx", "subgradient"),
         methods=_methods,
         metrics={
             "error": "test error",

@@ -244,7 +244,11 @@ EXPERIMENTS = (
         **TEXTS["nonsmooth-benchmark"],
         sweep=Sweep("shift", "how far the clients' models lie apart", (0.0, 1.0)),
         problem=draw_problem,
-        figure=partial(figures.peers_figure, metric="error"),
+        figure=partial(figures.peers_figure, metric="error", swept=False),
+        shown=(
+            *("FedDyn, prox", "FedDyn, steps", "FedADMM, prox", "FedADMM, steps"),
+            *("SCAFFOLD, steps", "subgradient, steps"),
+        ),
         methods=_methods,
         metrics={
             "error": "relative excess of the objective",

@@ -5,6 +5,7 @@ from collections.abc import Iterable
 from typing import TYPE_CHECKING
 
 from fedjax_admm.trials.figures._looks._choices import BANDS
+from fedjax_admm.trials.figures._looks._ends import names_at_ends
 from fedjax_admm.trials.figures._looks._panels import panels_of
 from fedjax_admm.trials.figures._looks._restyling import letters_of
 from fedjax_admm.trials.results import Results
@@ -70,8 +71,9 @@ def _bands(figure: "Figure") -> list[str]:
 
 
 def _legends(figure: "Figure") -> list[str]:
-    """Return what the legends below the panels say."""
-    sentences = []
+    """Return what the legends below the panels, or the names at the ends of lines, say."""
+    ends = {plain(name.get_text()): None for axes in figure.axes for name in names_at_ends(axes)}
+    sentences = [f"Lines: {'; '.join(ends)}"] if ends else []
     for legend in figure.legends:
         entries = "; ".join(plain(text.get_text()) for text in legend.get_texts())
         title = plain(legend.get_title().get_text())

@@ -94,6 +94,7 @@ class FigureFiles:
     columns: int | None = None
     formats: tuple[str, ...] = ("png", "pdf")
     bands: str | None = None  # one of `BANDS`; None: as the figure is drawn by itself
+    everything: bool = False  # all methods and panels, not the finding's alone
 
     def __post_init__(self) -> None:
         """Check the names."""
@@ -120,6 +121,7 @@ class FigureFiles:
             "columns": self.columns,
             "formats": list(self.formats),
             "bands": self.bands,
+            "everything": self.everything,
         }
 
     def words(self) -> list[str]:
@@ -133,7 +135,7 @@ class FigureFiles:
             ("--bands", self.bands is not None, str(self.bands)),
         ):
             words += [name, text] if asked else []
-        return words
+        return [*words, "--all"] if self.everything else words
 
 
 def figure_files(
@@ -143,6 +145,7 @@ def figure_files(
     columns: int | None = None,
     format: str | None = None,
     bands: str | None = None,
+    everything: bool | None = None,
 ) -> FigureFiles:
     """Return which files of a figure are asked for.
 
@@ -152,9 +155,11 @@ def figure_files(
       columns: the same.
       format: formats with commas between them: "svg,pdf".
       bands: around means: "errors", "deviations" or "quantiles".
+      everything: whether all methods and panels are drawn, not the finding's alone.
     """
     before = dict((earlier or {}).get("figure") or {})
     asked: dict[str, Any] = {"style": style, "columns": columns, "bands": bands}
+    asked["everything"] = everything
     if format is not None:
         asked["formats"] = tuple(part.strip() for part in format.split(","))
     both = before | {name: value for name, value in asked.items() if value is not None}

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from fedjax_admm.trials.figures._looks._choices import BANDS, FigureStyle
+from fedjax_admm.trials.figures._looks._ends import ends_to_legend
 from fedjax_admm.trials.figures._looks._legends import add_legend
 from fedjax_admm.trials.figures._looks._measures import (
     POINTS,
@@ -40,6 +41,7 @@ def restyle(figure: "Figure", style: FigureStyle) -> None:
     width = style.width
     if width is None:
         return
+    ends_to_legend(figure)
     style = fitting(figure, style)
     shape = figure.get_figheight() / figure.get_figwidth()
     _lay_out(figure, _PAD * style.letters / POINTS)

@@ -1,0 +1,71 @@
+"""Default figures say one thing: at most four panels, and at most six lines with names in each."""
+
+import numpy as np
+import pytest
+
+from fedjax_admm.trials import figures
+from fedjax_admm.trials.experiments import all_experiments, find
+from tests.trials.results.made import made
+
+NAMES = [name for name in all_experiments() if not name.startswith("localization")]
+
+
+def results_of(name, **config):
+    """Return made results of an experiment at its defaults, with all its methods and metrics."""
+    experiment = find(name)
+    methods, sweep = experiment.method_names(), experiment.sweep.values
+    results = made(
+        np.linspace(0.2, 0.9, len(sweep))[:, None, None],
+        sweep=sweep,
+        methods=methods,
+        **({"metrics": experiment.labels()} | config),
+    )
+    shape = next(iter(results.arrays.values())).shape
+    for method in methods:
+        for metric in experiment.labels():
+            results.arrays[f"{method}/{metric}"] = np.broadcast_to(
+                next(iter(results.arrays.values())), shape
+            )
+    clouds = {key: np.ones((3, 2)) for key in ("local", "coupled")} | {"threshold": np.float64(5)}
+    details = clouds if name == "nfl-weather" else dict.fromkeys(methods, np.float64(0.1))
+    return experiment, type(results)(**{**vars(results), "details": details})
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_a_default_figure_has_few_panels_and_few_lines(name):
+    experiment, results = results_of(name, verdict="It is so.")
+    figure = experiment.draw(results)
+    assert len(figure.axes) <= 4
+    for axes in figure.axes:
+        named = {str(line.get_label()) for line in axes.lines} - {""}
+        assert len({label for label in named if not label.startswith("_")}) <= 6
+    assert figure.get_suptitle().startswith("It is so.")
+    unknown = [
+        each
+        for each in experiment.shown
+        if not any(each in (method, method.partition(": ")[2]) for method in results.methods)
+    ]
+    assert unknown == []
+
+
+def test_all_is_drawn_where_it_is_asked_for():
+    asked = {"style": "default", "columns": None, "formats": ["png"], "everything": True}
+    experiment, results = results_of("messages-delay", figure=asked)
+    figure = experiment.draw(results)
+    assert len(figure.axes) == 9
+    shown = {text.get_text() for legend in figure.legends for text in legend.get_texts()}
+    assert shown == {name.partition(": ")[2] for name in results.methods}
+
+
+def test_a_quick_run_is_a_preview_that_concludes_nothing():
+    experiment, results = results_of("nfl-weather", verdict="It is so.", quick=True)
+    title = experiment.draw(results).get_suptitle()
+    assert title.startswith("Preview of a quick run, too short to conclude from: ")
+    assert "It is so." not in title
+
+
+def test_what_is_left_out_is_counted():
+    shown = figures.with_methods(made(1), ["first, 1"])
+    assert shown.methods == ["a: first, 1", "b: first, 1"]
+    assert "--all draws 1 more" in figures.usual_figure(shown).get_suptitle()
+    assert figures.with_methods(made(1), ["nobody"]).methods == made(1).methods
