@@ -13,9 +13,18 @@ A new schedule is three lines:
 
 Where a builder takes a schedule, it also takes a number, an optax schedule or a plain function of
 the count (`as_schedule`).
+
+A schedule may also depend on what a client sees in a run, such as its residuals (`SIGHTS`), and
+keep a state of its own:
+
+    def smoothing(k, primal, scale, floor):
+        return jnp.maximum(scale * primal, floor)
+    mu = schedule(smoothing, sees="primal", scale=0.5, floor=0.1)
+
+Clients evaluate it, so that it needs a solver with one server.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import field
 from functools import partial
 from typing import Any, Protocol, TypeAlias, runtime_checkable
@@ -32,12 +41,14 @@ from fedjax_admm._checks import (
     is_real,
     number,
     one_line,
+    one_of,
     positive,
     scalar,
 )
 from fedjax_admm._pytrees import pytree_dataclass
 
 __all__ = [
+    "SIGHTS",
     "Schedule",
     "ScheduleLike",
     "as_schedule",
@@ -53,6 +64,18 @@ __all__ = [
 
 def __dir__() -> list[str]:
     return __all__
+
+
+SIGHTS = ("primal", "dual", "loss", "waited")
+"""What a schedule may see of a client i, in a round in which it takes part, before it works:
+
+- `primal`, the norm of w_i - w, its own model less the one that it has just read of the server;
+- `dual`, the norm of w - w', with w' the model that it read before: the dual residual over the
+  penalty parameter;
+- `loss`, f_i at its own model, or at the one that it has read where it has none;
+- `waited`, the number of rounds since its last upload, from 1.
+
+Before the first round residuals and `waited` are 0."""
 
 
 @runtime_checkable
@@ -136,6 +159,60 @@ class Formula:
 
 
 @pytree_dataclass
+class SeeingFormula(Formula):
+    """A schedule of one's own that sees: `function(k, primal=..., **parameters)`.
+
+    With a state it is `function(k, state=..., primal=..., **parameters) -> (value, state)`; the
+    state changes once in every round in which the client takes part, and k counts these there.
+    """
+
+    start: Any  # the first state of every client, a pytree of numbers; None without a state
+    sees: tuple[str, ...] = field(metadata={"static": True})
+
+    def __call__(self, count: ArrayLike) -> jax.Array:
+        """Refuse: a count alone has no value."""
+        name = getattr(self.function, "__name__", "it")
+        raise InputError(
+            f"a schedule that sees {', '.join(self.sees) or 'a state'} is for the clients of a "
+            f"solver with one server, but {name} is asked for its value at a count alone; take a "
+            "schedule of the count here"
+        )
+
+    def at(self, seen: dict[str, jax.Array], state: Any) -> "SeenFormula":
+        """Return the schedule of some clients, given what they see and their states, (clients,)."""
+        return SeenFormula(self, {name: seen[name] for name in self.sees}, state)
+
+
+@pytree_dataclass
+class SeenFormula:
+    """A schedule that sees, of clients who have looked."""
+
+    formula: SeeingFormula
+    seen: dict[str, jax.Array]  # shapes=(clients,)
+    state: Any  # of before, a pytree of arrays (clients,); None without a state
+
+    def __call__(self, count: ArrayLike) -> jax.Array:
+        """Return the values at `count`, of shape () or (clients,); shape (clients,)."""
+        return self._both(count)[0]
+
+    def after(self, count: ArrayLike) -> Any:
+        """Return the states after the count."""
+        return self._both(count)[1]
+
+    def _both(self, count: ArrayLike) -> tuple[jax.Array, Any]:
+        formula, dtype = self.formula, self.formula.like.dtype
+        some = jax.tree.leaves((self.seen, self.state))
+        k = jnp.broadcast_to(_floats(count, formula.like), jnp.shape(some[0]))
+        seen = {name: value.astype(dtype) for name, value in self.seen.items()}
+        if self.state is None:
+            values, state = formula.function(k, **seen, **formula.parameters), None
+        else:
+            values, state = formula.function(k, state=self.state, **seen, **formula.parameters)
+            state = jax.tree.map(lambda new, old: new.astype(old.dtype), state, self.state)
+        return jnp.broadcast_to(jnp.asarray(values, dtype), k.shape), state
+
+
+@pytree_dataclass
 class FunctionOfCount:
     """A function of one count, such as an optax schedule; built by `from_optax`."""
 
@@ -183,24 +260,46 @@ def geometric(scale: ArrayLike, ratio: ArrayLike) -> Geometric:
     return build(Geometric, **locals())
 
 
-def schedule(function: Callable[..., jax.Array], **parameters: ArrayLike) -> Formula:
-    """Make a schedule of `function(k, **parameters)`.
+def schedule(
+    function: Callable[..., Any],
+    *,
+    sees: str | Sequence[str] = (),
+    state: Any = None,
+    **parameters: ArrayLike,
+) -> Formula:
+    """Make a schedule of `function(k, **parameters)`, and of what clients see.
 
     Args:
-      function: elementwise in `k`, an array of counts as floats. It is static: a module-level
-        function compiles once, a new lambda compiles again at every call.
+      function: elementwise in `k`, an array of counts as floats, and in what it sees. It is static:
+        a module-level function compiles once, a new lambda compiles again at every call.
+      sees: some of `SIGHTS`, which the function gets by these names, as arrays of the shape of `k`.
+      state: a pytree of numbers, the first state of every client. The function gets it by the name
+        `state`, its leaves of the shape of `k`, and returns `(value, state)`. It changes once in
+        every round in which the client takes part, and k counts these rounds there.
       **parameters: numbers; they become leaves, so they can be vmapped and learnt.
 
     Returns:
       A schedule. To learn its numbers, start from its own leaves, such as `jax.tree.map(jnp.log,
-      mu.parameters)`: they are strong arrays, while a Python number compiles once more.
+      mu.parameters)`: they are strong arrays, while a Python number compiles once more. One that
+      sees needs a solver with one server, and is refused elsewhere. Its value holds in a round of a
+      client for its work and its upload; where penalty parameters follow it, it must be positive
+      also where residuals are 0.
     """
     _check_callable("function", function, "callable as function(k, ...)")
     leaves = {name: number(name, value) for name, value in parameters.items()}
+    names = (sees,) if isinstance(sees, str) else tuple(sees)
+    for name in names:
+        one_of("sees", name, SIGHTS)
+    start = jax.tree.map(lambda value: scalar("state", value), state)
     # Parameters may have several dtypes, also under strict promotion.
     with jax.numpy_dtype_promotion("standard"):
         dtype = jnp.result_type(*leaves.values()) if leaves else default_float()
-    return Formula(leaves, jnp.ones((), dtype), function)
+    like = jnp.ones((), dtype)
+    if not names and state is None:
+        return Formula(leaves, like, function)
+    made = SeeingFormula(leaves, like, function, start, names)
+    _check_states(made)
+    return made
 
 
 def from_optax(optax_schedule: Callable[[Any], Any]) -> FunctionOfCount:
@@ -255,6 +354,33 @@ def as_schedule(
             value=value,
         ) from error
     return function
+
+
+def _check_states(made: SeeingFormula) -> None:
+    """Check that a function that sees returns a value, and a state like the first one."""
+    seen = dict.fromkeys(made.sees, made.like)
+
+    def evaluate(made: SeeingFormula, seen: dict[str, jax.Array]) -> Any:
+        state = {} if made.start is None else {"state": made.start}
+        return made.function(made.like, **state, **seen, **made.parameters)
+
+    try:
+        found = jax.eval_shape(evaluate, made, seen)
+        fits = True
+        if made.start is not None:
+            first, last = map(jax.tree.structure, (made.start, found[1]))
+            fits = isinstance(found, tuple) and len(found) == 2 and first == last
+        reason = "it returns another structure"
+    except (TypeError, ValueError, IndexError) as error:
+        fits, reason = False, str(error).split("\n")[0].removesuffix(".")
+    if not fits:
+        names = ["k", *["state"] * (made.start is not None), *made.sees, *made.parameters]
+        returns = "a value" if made.start is None else "(value, state), a state like the first one"
+        raise InputError(
+            f"must be function({', '.join(names)}) and return {returns}, but {reason}",
+            argument="function",
+            value=made.function,
+        )
 
 
 def _check_callable(name: str, value: Any, kind: str) -> None:

@@ -40,6 +40,7 @@ from fedjax_admm.deploy._messages import (
 from fedjax_admm.solvers._declared import at_round, filled, open_fields
 from fedjax_admm.solvers._gradients import copies, looked_at, own_curvature
 from fedjax_admm.solvers._messages import Each, is_each, parts
+from fedjax_admm.solvers._seeing import watching
 from fedjax_admm.solvers._star import StarSolver
 
 
@@ -271,7 +272,7 @@ def _curvature(solver, problem, key, place, *, number):
 @partial(jax.jit, static_argnames="num_clients")
 def _start(solver, problem, model, curvature, key, *, num_clients):
     """Return the state before the first round, what counts as said, and the first upload."""
-    solver = filled(solver, curvature)
+    solver = watching(filled(solver, curvature))
     key = init_key(key)
     clients, said = solver.start_clients(problem, copies(model, problem), key)
     upload, exchange = solver.upload(clients), solver.exchange
@@ -298,6 +299,7 @@ def _keys_down(solver, key, index, parts, *, num_clients):
 def _work(solver, problem, state, received, index, key, number, *, num_clients):
     """Return the state after the work of a round, the codes, and what travels beside them."""
     solver, exchange = at_round(filled(solver, state.curvature), index), solver.exchange
+    solver = watching(solver, index)
     talks, key = round_key(solver, key, index)
     clients, said = solver.client(problem, state.clients, received, key)
     upload = solver.upload(clients)

@@ -4,7 +4,7 @@ import json
 import os
 from dataclasses import field, replace
 from functools import partial
-from typing import Any, NamedTuple
+from typing import Any, ClassVar, NamedTuple
 
 import jax
 import jax.numpy as jnp
@@ -72,6 +72,7 @@ class _Uploads:
     """The roles of clients, played by what they have sent: their state is their upload."""
 
     sent: tuple[Upload, Said]
+    watches: ClassVar[bool] = False
 
     def computed(self, problem, info):
         return None, problem

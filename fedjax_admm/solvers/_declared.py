@@ -8,7 +8,7 @@ the first round; the run then fills the number in.
 
 import re
 from collections.abc import Callable
-from dataclasses import fields, is_dataclass, replace
+from dataclasses import fields, is_dataclass
 from functools import partial
 from typing import Any
 
@@ -106,7 +106,14 @@ def filled(solver: Any, curvature: jax.Array) -> Any:
             values[each.name] = each.metadata["curvature"](curvature)
         elif not each.metadata.get("static"):
             values[each.name] = filled(value, curvature)
-    return replace(solver, **values)  # pyright: ignore[reportArgumentType]
+    return with_values(solver, values)
+
+
+def with_values(part: Any, values: dict[str, Any]) -> Any:
+    """Return a solver, or a part of it, with other values of some attributes, unchecked."""
+    made = object.__new__(type(part))
+    made.__dict__.update({**vars(part), **values})
+    return made
 
 
 def at_round(part: Any, index: jax.Array) -> Any:
@@ -123,7 +130,7 @@ def at_round(part: Any, index: jax.Array) -> Any:
             values[each.name] = index
         elif not each.metadata.get("static"):
             values[each.name] = at_round(value, index)
-    return replace(part, **values)  # pyright: ignore[reportArgumentType]
+    return with_values(part, values)
 
 
 def _asks_for_round(part: Any) -> bool:

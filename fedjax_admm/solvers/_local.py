@@ -229,6 +229,7 @@ class LocalOptimizer(_Steps):
         """Return the models after all steps, the mean slope, and the optimisers' states."""
         number = jnp.ones((), jnp.int32) if self.round is None else self.round + 1
         rate = self.rate(number).astype(start.dtype)
+        rate = rate[:, None] if rate.ndim else rate  # of a schedule that sees, one per client
 
         def step(carry, draw):
             w, states, kept, total = carry

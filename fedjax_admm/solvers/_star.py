@@ -62,6 +62,7 @@ from fedjax_admm.solvers._messages import (
     times,
     weighted,
 )
+from fedjax_admm.solvers._seeing import check_sights, watching
 from fedjax_admm.traffic import Traffic
 
 Clients = TypeVar("Clients")
@@ -90,6 +91,7 @@ class StarSolver:
     looks_at_each: ClassVar[bool] = False  # the server reads `Received.known`
     hears_changes: ClassVar[bool] = False  # the server reads `Received.changes`
     steps_always: ClassVar[bool] = False  # the server takes a step in rounds of nobody, too
+    watches: ClassVar[bool] = True  # clients keep what schedules see, if any does
     compensates: ClassVar[bool] = False  # sums of uploads keep what rounding cuts off
 
     # The roles.
@@ -184,8 +186,9 @@ class StarSolver:
         return (problem.num_clients,)
 
     def check(self, problem: Any, rounds: int) -> None:
-        """Check that numbers that are not given can be found from the losses."""
+        """Check that numbers that are not given can be found, and that schedules can see."""
         check_curvature_known(self, problem)
+        check_sights(self, problem)
 
     def init(self, problem: Any, key: jax.Array) -> StarState:
         """Return the state before the first round."""
@@ -193,7 +196,7 @@ class StarSolver:
         curvature = jnp.ones((), model.dtype)
         if open_fields(self):
             curvature = largest_curvature(problem, model)
-        solver = filled(self, curvature)
+        solver = watching(filled(self, curvature))
         clients, said = started(solver, problem, model, key)
         server, upload = solver.start_server(model, problem.num_clients), solver.upload(clients)
         sums, weight = add_up(upload, problem.num_clients, model.dtype)
@@ -213,6 +216,7 @@ class StarSolver:
     def step(self, problem: Any, state: StarState, info: RoundInfo) -> StarState:
         """Return the state after one round."""
         solver, memory = at_round(filled(self, state.curvature), info.index), state.exchange
+        solver = watching(solver, info.index)
         rows, present = self.computed(problem, info)
         talks, key = self.coin(info.key)
         active = info.active & problem.accessible if self._silences(problem) else info.active
@@ -260,7 +264,7 @@ class StarSolver:
 
         def messages(solver: Any, problem: Any, key: jax.Array) -> Any:
             model = solver.first_model(problem, key)
-            solver = filled(solver, jnp.ones((), model.dtype))
+            solver = watching(filled(solver, jnp.ones((), model.dtype)))
             clients, said = solver.start_clients(problem, copies(model, problem), key)
             server = solver.start_server(model, problem.num_clients)
             return said, solver.upload(clients), solver.broadcast(server)

@@ -58,6 +58,7 @@ from fedjax_admm._checks import InputError, build, counted, declared, positive
 from fedjax_admm.penalties import Zero
 from fedjax_admm.solvers import _roles as roles
 from fedjax_admm.solvers.splitting._adaptive import AdaptivePenalty, Agreement
+from fedjax_admm.solvers.splitting._probing import Probed, ProbedServer, probing
 
 
 @roles.short_repr
@@ -272,6 +273,35 @@ class AdaptiveFedADMM(FedADMM):
         return Agreement(models, duals, server, rho, active, not isinstance(self.regularizer, Zero))
 
 
+@roles.pytree_dataclass
+class ProbedFedADMM(Probed, FedADMM):
+    """FedADMM whose rho follows the curvature that clients meet; see `_probing`."""
+
+    share: ClassVar[float] = 0.2
+    fixed_weights: ClassVar[bool] = False
+
+    def first_rho(self) -> Any:
+        """Return rho before the first round; None where it is to be found."""
+        return None if self.rho is None else self.penalty(self.rho)
+
+    def start_clients(self, problem, models, key):
+        """Start as FedADMM does."""
+        clients, _ = super().start_clients(problem, models, key)
+        return clients, roles.Said(beside=clients.memory.met)
+
+    def client(self, problem, clients: FedADMMClients, received, key):
+        """Return w_i and y_i with the rho of the l that was read, and say l_i."""
+        z, curvature = received
+        memory = clients.memory._replace(shared=curvature)
+        clients = clients._replace(rho=self.penalty(curvature), memory=memory)
+        new, _ = super().client(problem, clients, z, key)
+        return new, roles.Said(beside=new.memory.met)
+
+    def server(self, server: ProbedServer, received: roles.Received, info) -> ProbedServer:
+        """Return z and l."""
+        return self.with_model(server, super().server(server, received, info), received)
+
+
 def fed_admm(
     rho: ArrayLike | AdaptivePenalty | None = None,
     *,
@@ -286,8 +316,9 @@ def fed_admm(
 
     Args:
       rho: the penalty parameter: a number, one per client (clients,), or an object that adapts it
-        (`balanced_penalty`, `spectral_penalty`); about the largest curvature of the losses if None.
-        For losses that are not convex it should be a few times that.
+        (`balanced_penalty`, `spectral_penalty`). If None it follows the curvature that clients meet
+        along their way (`_probing`), unless `local` has steps of a given length or a prox, or there
+        is a `server_step`: then it is about the largest curvature of the losses at the start.
       local: how a client solves its problem; `local_gradient()`, five gradient steps, if None.
       dual_updates: solutions and steps of the dual per round, while the server's model stands
         still.
@@ -301,7 +332,10 @@ def fed_admm(
     """
     adapts = hasattr(rho, "initial") and not isinstance(rho, type)
     if server_step is None:
-        return build(AdaptiveFedADMM if adapts else FedADMM, **locals())
+        probes = probing(local) if rho is None else None
+        kind = AdaptiveFedADMM if adapts else FedADMM if probes is None else ProbedFedADMM
+        local = local if probes is None else probes
+        return build(kind, **locals())
     if adapts:
         raise InputError(
             "does not go with a {rho} that adapts",

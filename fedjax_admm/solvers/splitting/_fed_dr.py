@@ -46,6 +46,7 @@ from jax.typing import ArrayLike
 
 from fedjax_admm._checks import build, positive
 from fedjax_admm.solvers import _roles as roles
+from fedjax_admm.solvers.splitting._probing import Probed, ProbedServer, probing
 
 
 @roles.short_repr
@@ -107,6 +108,65 @@ class FedDR(roles.StarSolver):
         return FedDRClients(y, x, memory)
 
 
+@roles.short_repr
+class ProbedFedDRClients(NamedTuple):
+    """What the clients keep where they probe, stacked; inactive ones keep all of it."""
+
+    y: jax.Array  # shape=(clients, dim): centre of the last proximal step
+    x: jax.Array  # shape=(clients, dim): model
+    memory: Any  # of the local solver, stacked
+    rho: jax.Array  # shape=(clients,): 1 / eta_i of that step
+
+
+@roles.pytree_dataclass
+class ProbedFedDR(Probed, FedDR):
+    """FedDR whose eta follows the curvature that clients meet; see `_probing`.
+
+    A client that reads another eta keeps its slope (y_i - x_i) / eta: y_i is drawn to
+    x_i + (eta / eta_i) (y_i - x_i) first. Its x_hat_i has the weight 1 / eta in the server's mean,
+    so that a fixed point is the one of equal lengths.
+    """
+
+    share: ClassVar[float] = 0.2
+
+    def start_clients(self, problem, models, key):
+        """Start everybody with one proximal step at the first model."""
+        memory = self.local.memory(problem, models)
+        rho = self.penalty(memory.shared)
+        clients = ProbedFedDRClients(models, models, memory, rho)
+        return self._probed_prox(problem, models, clients, key)
+
+    def client(self, problem, clients: ProbedFedDRClients, received, key):
+        """Return y_i and x_i, and say l_i."""
+        x_bar, curvature = received
+        rho = self.penalty(curvature)
+        y = clients.x + (clients.rho / rho)[:, None] * (clients.y - clients.x)
+        y = y + self.relaxation * (x_bar - clients.x)
+        memory = clients.memory._replace(shared=curvature)
+        return self._probed_prox(problem, y, clients._replace(memory=memory, rho=rho), key)
+
+    def upload(self, clients: ProbedFedDRClients) -> roles.Upload:
+        """Return x_hat_i = 2 x_i - y_i, with the weight 1 / eta_i."""
+        return roles.Upload((2 * clients.x - clients.y,), clients.rho)
+
+    def server(self, server: ProbedServer, received: roles.Received, info) -> ProbedServer:
+        """Return x_bar and l."""
+        step = received.num_clients / received.weight
+        model = self.regularizer.prox(received.means[0], step)
+        if received.beside is None or info is None:
+            return server._replace(model=model)
+        return self.with_model(server, model, received)
+
+    def client_slopes(self, state: roles.StarState) -> jax.Array:
+        """Return `(y_i - x_i) / eta_i in df_i(x_i)` of every client, shape (clients, dim)."""
+        clients = state.clients
+        return clients.rho[:, None] * (clients.y - clients.x)
+
+    def _probed_prox(self, problem, y, clients: ProbedFedDRClients, key):
+        x, memory = self.local(problem, y, clients.rho, clients.x, clients.memory, key)
+        return clients._replace(y=y, x=x, memory=memory), roles.Said(beside=memory.met)
+
+
 def fed_dr(
     step: ArrayLike | None = None,
     *,
@@ -118,13 +178,17 @@ def fed_dr(
     """Build `FedDR`.
 
     Args:
-      step: eta, the length of the proximal steps: any for convex losses; 1 / L if None, with the
-        largest curvature L of the losses as it is estimated at the start. For losses that are not
-        convex the theory asks for about 1 / (3 L).
+      step: eta, the length of the proximal steps: any for convex losses; for others the theory asks
+        for about 1 / (3 L). If None it follows the curvature that clients meet along their way
+        (`_probing`), unless `local` has steps of a given length or a prox: then it is 1 / L, with
+        the largest curvature L of the losses as it is estimated at the start.
       relaxation: alpha, at most 2; above 1 is faster on strongly convex losses.
       local: how a client takes its proximal step: `local_prox()`, or `local_gradient()`, which is
         taken if None.
       regularizer: g, of `fedjax_admm.penalties`, at the server; nothing if None.
       exchange: of messages, `messages.exchange(...)`; none if None.
     """
-    return build(FedDR, **locals())
+    probes = probing(local) if step is None else None
+    kind = FedDR if probes is None else ProbedFedDR
+    local = local if probes is None else probes
+    return build(kind, **locals())

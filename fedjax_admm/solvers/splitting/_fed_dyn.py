@@ -41,6 +41,7 @@ from jax.typing import ArrayLike
 
 from fedjax_admm._checks import build, positive
 from fedjax_admm.solvers import _roles as roles
+from fedjax_admm.solvers.splitting._probing import Probed, ProbedServer, probing
 
 
 @roles.short_repr
@@ -88,6 +89,34 @@ class FedDyn(roles.StarSolver):
         return self.regularizer.prox(server - (change + h) / self.rho, 1 / self.rho)
 
 
+@roles.pytree_dataclass
+class ProbedFedDyn(Probed, FedDyn):
+    """FedDyn whose rho follows the curvature that clients meet; see `_probing`."""
+
+    share: ClassVar[float] = 1.0
+
+    def start_clients(self, problem, models, key):
+        """Start as FedDyn does."""
+        clients, _ = super().start_clients(problem, models, key)
+        return clients, roles.Said(beside=clients.memory.met)
+
+    def client(self, problem, clients: FedDynClients, received, key):
+        """Return c_i with the rho of the l that was read, and say l_i."""
+        x, curvature = received
+        rho, memory = self.penalty(curvature), clients.memory._replace(shared=curvature)
+        centre = x + clients.slope / rho[:, None]
+        w, memory = self.local(problem, centre, rho, x, memory, key)
+        slope = clients.slope - rho[:, None] * (w - x)
+        return FedDynClients(slope, memory), roles.Said(beside=memory.met)
+
+    def server(self, server: ProbedServer, received: roles.Received, info) -> ProbedServer:
+        """Return x and l."""
+        (h,), (change,) = received.means, received.changes
+        rho = self.penalty(server.curvature[0])
+        model = self.regularizer.prox(server.model - (change + h) / rho, 1 / rho)
+        return self.with_model(server, model, received)
+
+
 def fed_dyn(
     rho: ArrayLike | None = None,
     *,
@@ -98,11 +127,15 @@ def fed_dyn(
     """Build `FedDyn`.
 
     Args:
-      rho: weight of the penalty, the paper's alpha; L if None, the largest curvature of the losses
-        as it is estimated at the start.
+      rho: weight of the penalty, the paper's alpha. If None it follows the curvature that clients
+        meet along their way (`_probing`), unless `local` has steps of a given length or a prox:
+        then it is L, the largest curvature of the losses as it is estimated at the start.
       local: how a client solves its problem: `local_prox()`, or `local_gradient()`, which is taken
         if None.
       regularizer: g, of `fedjax_admm.penalties`, at the server; nothing if None.
       exchange: of messages, `messages.exchange(...)`; none if None.
     """
-    return build(FedDyn, **locals())
+    probes = probing(local) if rho is None else None
+    kind = FedDyn if probes is None else ProbedFedDyn
+    local = local if probes is None else probes
+    return build(kind, **locals())

@@ -102,6 +102,7 @@ class FSMDM(roles.StarSolver):
 
     def check(self, problem, rounds: int) -> None:
         """Check that the z-step has a minimiser inside the ball in all of so many rounds."""
+        super().check(problem, rounds)
         check_schedules(self.mu_phi, self.sigma_psi, rounds * self.local_updates)
 
     def client(self, problem, clients: FSMDMClients, server, key):
