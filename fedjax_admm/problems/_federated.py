@@ -264,7 +264,7 @@ def _client_weights(weights: Any, sizes: jax.Array, dtype: Any) -> jax.Array:
         if weights == "samples":
             numbers = sizes.astype(default_float())
             return (numbers / jnp.mean(numbers)).astype(dtype)
-        return jnp.ones(sizes.shape[0], dtype)
+        return jnp.asarray(np.ones(sizes.shape[0], dtype))
     return per_client("weights", weights, sizes.shape[0]).astype(dtype)
 
 
@@ -297,8 +297,7 @@ def _check_start(problem: Federated) -> None:
     """Check that all losses are finite at the start, where that can be computed."""
     if not is_concrete(problem):
         return
-    start = jnp.broadcast_to(problem.start, (problem.num_clients, problem.start.shape[-1]))
-    values = np.asarray(_values(problem, start))
+    values = np.asarray(_values_at_start(problem))
     wrong = np.flatnonzero(~np.isfinite(values))
     if wrong.size:
         raise InputError(
@@ -310,5 +309,6 @@ def _check_start(problem: Federated) -> None:
 
 
 @compiled
-def _values(problem: Federated, points: jax.Array) -> jax.Array:
+def _values_at_start(problem: Federated) -> jax.Array:
+    points = jnp.broadcast_to(problem.start, (problem.num_clients, problem.start.shape[-1]))
     return problem.values(points)
