@@ -7,7 +7,9 @@ solver then ran the program of another one. Nodes registered as here carry their
 """
 
 import math
+from collections.abc import Callable
 from dataclasses import dataclass, field, fields
+from operator import attrgetter
 from typing import Any, TypeVar, dataclass_transform
 
 import jax
@@ -38,22 +40,30 @@ def pytree_dataclass(cls: Class) -> Class:
     data = tuple(f.name for f in fields(cls) if not f.metadata.get("static"))
     keys = tuple(GetAttrKey(name) for name in data)
 
-    def values(node, names):
-        return tuple(getattr(node, name) for name in names)
+    children, structure = _reader(data), _reader(static)
 
     def flatten_with_keys(node):
-        return tuple(zip(keys, values(node, data), strict=True)), values(node, static)
+        return tuple(zip(keys, children(node), strict=True)), structure(node)
 
     def flatten(node):
-        return values(node, data), values(node, static)
+        return children(node), structure(node)
 
-    def unflatten(structure, children):
-        return cls(
-            **dict(zip(data, children, strict=True)), **dict(zip(static, structure, strict=True))
-        )
+    def unflatten(static_values, values):
+        node = object.__new__(cls)  # every call of a compiled program makes its results anew
+        vars(node).update(zip(data, values, strict=True))
+        vars(node).update(zip(static, static_values, strict=True))
+        return node
 
     register_pytree_with_keys(cls, flatten_with_keys, unflatten, flatten)
     return short_repr(cls)
+
+
+def _reader(names: tuple[str, ...]) -> Callable[[Any], tuple[Any, ...]]:
+    """Return a function from an object to the tuple of its attributes of these names."""
+    if not names:
+        return lambda node: ()
+    values = attrgetter(*names)
+    return values if len(names) > 1 else lambda node: (values(node),)
 
 
 @pytree_dataclass

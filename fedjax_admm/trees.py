@@ -134,7 +134,7 @@ class Tree:
 
 def star(clients: int) -> Tree:
     """Build the tree of depth 1: every client at the cloud."""
-    return Tree(jnp.zeros(count("clients", clients), jnp.int32), (), (1,))
+    return Tree(jnp.asarray(np.zeros(count("clients", clients), np.int32)), (), (1,))
 
 
 def from_counts(counts: Sequence[Any]) -> Tree:

@@ -26,8 +26,10 @@ from fedjax_admm._host._memory import (
 )
 from fedjax_admm._host._programs import (
     KEPT as KEPT,
+    NO_LIBRARY_REDUCTIONS as NO_LIBRARY_REDUCTIONS,
     compiled as compiled,
     compiled_once as compiled_once,
+    known_options as known_options,
 )
 from fedjax_admm._host._tables import (
     LARGEST_NUMBER as LARGEST_NUMBER,

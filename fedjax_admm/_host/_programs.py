@@ -1,4 +1,4 @@
-"""How long compiled programs are kept.
+"""How programs are compiled, and how long they are kept.
 
 JAX keeps each program of a function for as long as the function is there: some 7 MB and 140 of the
 65,530 memory maps that Linux gives a process. A notebook cell that runs again makes a new
@@ -7,13 +7,22 @@ function of its own here, and JAX drops the program with that function.
 """
 
 from collections.abc import Callable, Hashable
-from functools import lru_cache, partial, wraps
+from functools import cache, lru_cache, wraps
 from typing import Any, TypeVar
 
 import jax
-from jax.extend.core import ClosedJaxpr, jaxpr_as_fun
+import numpy as np
+from jax.extend.core import ClosedJaxpr, get_opaque_trace_state, jaxpr_as_fun
 
 Result = TypeVar("Result")
+
+NO_LIBRARY_REDUCTIONS = {"xla_cpu_experimental_ynn_fusion_type": ""}
+"""For CPUs: XLA gives larger reductions to a library whose call costs 50 microseconds, 30 times
+what a round of a small problem takes, and which passes over large arrays once more (`benchmarks/`);
+its sums depend on how many trials are computed together."""
+
+with jax.ensure_compile_time_eval():
+    _NO_TRACE = get_opaque_trace_state()
 
 KEPT = 64
 """Programs of each function that are kept: those that were used last."""
@@ -29,15 +38,45 @@ def compiled(
     """
 
     @lru_cache(KEPT)
-    def program(structure: Any, kinds: tuple[Any, ...], **static: Hashable) -> Callable:
-        return jax.jit(partial(function, **static), donate_argnums=donate)
+    def program(structure: Any, kinds: tuple[Any, ...], alone: bool, **static: Hashable) -> Any:
+        def of_leaves(*leaves: Any) -> Result:
+            return function(*jax.tree.unflatten(structure, leaves), **static)
+
+        of_leaves.__name__ = function.__name__
+        ends = np.cumsum([0, *(part.num_leaves for part in structure.children())])
+        given = [leaf for place in donate for leaf in range(ends[place], ends[place + 1])]
+        options = _options() if alone else None
+        return jax.jit(of_leaves, donate_argnums=given, compiler_options=options)
 
     @wraps(function)
     def call(*arrays: Any, **static: Hashable) -> Result:
         leaves, structure = jax.tree.flatten(arrays)
-        return program(structure, tuple(map(jax.typeof, leaves)), **static)(*arrays)
+        # Inside of another program it is compiled with that one, whose options count.
+        alone = get_opaque_trace_state() == _NO_TRACE
+        return program(structure, tuple(map(_kind, leaves)), alone, **static)(*leaves)
 
     return call
+
+
+@cache
+def known_options(**options: Any) -> dict[str, Any]:
+    """Return options of the compiler, or none in a version of JAX that lacks one of them."""
+    try:
+        jax.jit(lambda: 0, compiler_options=options).lower().compile()
+    except jax.errors.JaxRuntimeError as error:
+        if "No such compile option" not in str(error):
+            raise
+        return {}
+    return options
+
+
+def _options() -> dict[str, Any]:
+    return known_options(**NO_LIBRARY_REDUCTIONS)
+
+
+def _kind(leaf: Any) -> tuple[Any, ...]:
+    """Return shape and dtype; `jax.typeof` takes six times as long, and jit itself asks it."""
+    return np.shape(leaf), getattr(leaf, "dtype", type(leaf))
 
 
 def compiled_once(function: Callable[..., Result], *arrays: Any) -> Result:
@@ -50,5 +89,7 @@ def compiled_once(function: Callable[..., Result], *arrays: Any) -> Result:
     def evaluated(constants: list[Any], inputs: list[Any]) -> list[Any]:
         return jaxpr_as_fun(ClosedJaxpr(program.jaxpr, constants))(*inputs)
 
-    leaves = jax.jit(evaluated)(program.consts, jax.tree.leaves(arrays))
+    alone = get_opaque_trace_state() == _NO_TRACE
+    evaluated = jax.jit(evaluated, compiler_options=_options() if alone else None)
+    leaves = evaluated(program.consts, jax.tree.leaves(arrays))
     return jax.tree.unflatten(jax.tree.structure(shape), leaves)

@@ -5,7 +5,7 @@ import re
 import weakref
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from functools import lru_cache
+from functools import lru_cache, partial
 from typing import Any
 
 import jax
@@ -26,38 +26,80 @@ _RECORDED = ("round", "messages")
 class Call:
     """The last call of a structure whose arguments were right."""
 
-    arrays: tuple[weakref.ref, ...] = ()  # all that it was given, which never change
+    # The leaves of solver, problem and participation, which never change; None for others.
+    arrays: tuple[weakref.ref | None, ...] = ()
+    rounds: int = 0  # so many from the first one on fit these
     hides: bool = True  # whether its solver is private
     counts: bool = True  # whether inner solvers in its state count their shortfalls
 
+    def knows(self, leaves: list[Any]) -> bool:
+        """Return whether leaves of a call are those of the last one, but for key and start."""
+        return len(self.arrays) == len(leaves) and all(
+            array is None or (array() is leaf and not leaf.is_deleted())
+            for array, leaf in zip(self.arrays, leaves, strict=True)
+        )
+
+    def remember(self, arguments: tuple, leaves: list[Any], rounds: int) -> None:
+        """Remember the leaves of a call that was right, unless one of them is traced."""
+        if all(isinstance(leaf, jax.Array) and not isinstance(leaf, Tracer) for leaf in leaves):
+            ends = [len(jax.tree.leaves(arguments[:place])) for place in (2, 3, 4)]
+            fixed = {*range(ends[0]), *range(ends[1], ends[2])}
+            self.arrays = tuple(
+                weakref.ref(leaf) if place in fixed else None for place, leaf in enumerate(leaves)
+            )
+            self.rounds = rounds
+
 
 @lru_cache(KEPT)
-def _last_call(structure, name, function, rounds) -> Call:
+def _last_call(structure, name, function) -> Call:
     return Call()
 
 
-def checked_call(check: Callable, arguments: tuple, name: str, function: Any, rounds: int) -> Call:
+def checked_call(
+    check: Callable,
+    check_begun: Callable,
+    check_rounds: Callable,
+    arguments: tuple,
+    name: str,
+    function: Any,
+    rounds: int,
+) -> Call:
     """Check the arguments of a call, unless they are those of the last one of its structure.
 
     Args:
-      check: called with the arguments, the name, the function and the rounds.
+      check: checks solver, problem, participation and function; see `_rounds`.
+      check_begun: checks solver, problem, key and start, and returns the rounds done before.
+      check_rounds: checks that solver, problem and participation fit so many rounds.
       arguments: solver, problem, key, participation and start.
       name: "measure" or "residual".
       function: the measure or the residual, or None.
-      rounds: a static number.
+      rounds: of this call for a measure, of the run proper for a residual.
     """
+    solver, problem, key, participation, start = arguments
     leaves, structure = jax.tree.flatten(arguments)
     known = function is None or callable(function)
-    call = _last_call(structure, name, function, rounds) if known else Call()
-    if len(call.arrays) != len(leaves) or any(
-        array() is not leaf or leaf.is_deleted()
-        for array, leaf in zip(call.arrays, leaves, strict=True)
-    ):
-        check(*arguments, name, function, rounds)
-        call.hides = hides(arguments[0])
-        if all(isinstance(leaf, jax.Array) and not isinstance(leaf, Tracer) for leaf in leaves):
-            call.arrays = tuple(map(weakref.ref, leaves))
+    call = _last_call(structure, name, function) if known else Call()
+    repeated = call.knows(leaves)
+    if not repeated:
+        check(solver, problem, participation, name, function)
+    total = check_begun(solver, key, start) * (name == "measure") + rounds
+    if not repeated:
+        check_rounds(solver, problem, participation, total)
+        call.hides = hides(solver)
+        call.remember(arguments, leaves, total)
+    elif total > call.rounds:
+        call.rounds = _lasting(partial(check_rounds, solver, problem, participation), total)
     return call
+
+
+def _lasting(check: Callable[[int], None], rounds: int) -> int:
+    """Check twice as many rounds, so that a run that goes on is seldom checked; return how many."""
+    try:
+        check(2 * rounds)
+    except InputError:
+        check(rounds)
+        return rounds
+    return 2 * rounds
 
 
 def check_methods(solver: Any, problem: Any) -> None:

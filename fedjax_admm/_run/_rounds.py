@@ -198,7 +198,7 @@ def run(
     if progress:
         check_untraced(solver, problem, key, participation, start)
     arguments = (solver, problem, key, participation, start)
-    call = checked_call(_check, arguments, "measure", measure, rounds)
+    call = checked_call(*_CHECKS, arguments, "measure", measure, rounds)
 
     scan = _compiled_scan
     if streams(problem):
@@ -281,7 +281,7 @@ def run_until(
     if progress:
         check_untraced(solver, problem, key, participation, start, tolerance)
     arguments = (solver, problem, key, participation, start)
-    call = checked_call(_check, arguments, "residual", residual, max_rounds)
+    call = checked_call(*_CHECKS, arguments, "residual", residual, max_rounds)
     tolerance = scalar("tolerance", tolerance, at_least=0)
     use = key_use(*arguments, max_rounds, total=True) if call.hides else None
 
@@ -428,28 +428,39 @@ def one_round(solver, problem, key, participation):
     return advance
 
 
-def _check(solver, problem, key, participation, start, name, function, rounds) -> None:
+def _check(solver, problem, participation, name, function) -> None:
     """Check what can be checked before tracing; `function` is the measure or the residual."""
     if function is not None:
         check_function(name, function)
-    typed_key(key)
     check_methods(solver, problem)
     check_wrapped(solver)
     check_process("participation", participation)
-    check_start(start, key)
     check_capabilities(solver, problem, function)
     check_arrays("solver", solver)
     check_arrays("problem", problem)
     check_arrays("participation", participation)
     check_range(solver, problem)
-    done = 0
-    if start is not None and name == "measure" and is_concrete(start.index):
-        done = int(start.index)
-    participation.check(solver.participants(problem), done + rounds)
-    if hasattr(solver, "check"):
-        solver.check(problem, done + rounds)
-    if start is not None and hasattr(solver, "check_start"):
+
+
+def _check_begun(solver, key, start) -> int:
+    """Check key and start; return the rounds that are done, 0 where they are traced."""
+    typed_key(key)
+    check_start(start, key)
+    if start is None:
+        return 0
+    if hasattr(solver, "check_start"):
         solver.check_start(start.solver)
+    return int(start.index) if is_concrete(start.index) else 0
+
+
+def _check_rounds(solver, problem, participation, rounds) -> None:
+    """Check that a run proper may have so many rounds."""
+    participation.check(solver.participants(problem), rounds)
+    if hasattr(solver, "check"):
+        solver.check(problem, rounds)
+
+
+_CHECKS = _check, _check_begun, _check_rounds
 
 
 def shape_of(solver, problem, key, participation, start, *, measure, every) -> Run:

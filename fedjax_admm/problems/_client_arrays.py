@@ -25,6 +25,7 @@ from fedjax_admm.problems._client_data import (
     bucketed,
     compacted,
     stacked,
+    whole,
 )
 from fedjax_admm.problems._streamed import Streamed, StreamedData, client_at, streamed_data
 
@@ -185,7 +186,7 @@ def _stacked_clients(data: Any, mask: Any, dtype: Any) -> StackedData:
             value=data,
         )
     if mask is None:
-        return stacked(arrays, jnp.full(clients, samples, jnp.int32))
+        return whole(arrays, clients, samples)
     there = jnp.asarray(mask)
     if there.shape != (clients, samples) or there.dtype != bool:
         raise InputError(

@@ -13,6 +13,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
+from fedjax_admm._host import compiled
 from fedjax_admm._pytrees import pytree_dataclass
 from fedjax_admm._shown import short_repr
 
@@ -136,6 +137,12 @@ class GeneratedData:
         return GeneratedData(self.sizes[clients], self.numbers[clients], self.make)
 
 
+def whole(samples: Any, clients: int, longest: int) -> StackedData:
+    """Return stacked data, (clients, samples, ...), all of which count."""
+    sizes, numbers = np.full(clients, longest, np.int32), np.arange(clients, dtype=np.int32)
+    return StackedData(samples, jnp.asarray(sizes), jnp.asarray(numbers))
+
+
 def stacked(samples: Any, sizes: jax.Array) -> StackedData:
     """Return stacked data, (clients, samples, ...); what is beyond a client's size is replaced."""
     longest = jax.tree.leaves(samples)[0].shape[1]
@@ -149,6 +156,7 @@ def stacked(samples: Any, sizes: jax.Array) -> StackedData:
     return StackedData(jax.tree.map(padded, samples), sizes, numbers)
 
 
+@compiled
 def compacted(samples: Any, mask: jax.Array) -> StackedData:
     """Return stacked data with the samples that a mask (clients, samples) marks."""
     order = jnp.argsort(~mask, axis=1, stable=True)

@@ -326,7 +326,7 @@ def _client_weights(weights: Any, sizes: jax.Array, dtype: Any) -> jax.Array:
         if weights == "samples":
             numbers = sizes.astype(default_float())
             return (numbers / jnp.mean(numbers)).astype(dtype)
-        return jnp.ones(sizes.shape[0], dtype)
+        return jnp.asarray(np.ones(sizes.shape[0], dtype))
     return per_client("weights", weights, sizes.shape[0]).astype(dtype)
 
 
@@ -364,8 +364,7 @@ def _check_start(problem: Federated) -> None:
         return
     if isinstance(problem.data, StreamedData):
         problem = problem.take(jnp.zeros(1, jnp.int32))
-    start = jnp.broadcast_to(problem.start, (problem.num_clients, problem.start.shape[-1]))
-    values = np.asarray(_values(problem, start))
+    values = np.asarray(_values_at_start(problem))
     wrong = np.flatnonzero(~np.isfinite(values))
     if wrong.size:
         raise InputError(
@@ -377,5 +376,6 @@ def _check_start(problem: Federated) -> None:
 
 
 @compiled
-def _values(problem: Federated, points: jax.Array) -> jax.Array:
+def _values_at_start(problem: Federated) -> jax.Array:
+    points = jnp.broadcast_to(problem.start, (problem.num_clients, problem.start.shape[-1]))
     return problem.values(points)

@@ -13,7 +13,7 @@ from jax.extend.core import jaxpr_as_fun
 from jax.sharding import Mesh, NamedSharding, PartitionSpec
 
 from fedjax_admm._checks import InputError
-from fedjax_admm._host import digest_of_json
+from fedjax_admm._host import NO_LIBRARY_REDUCTIONS, digest_of_json, known_options
 from fedjax_admm._shown import short_repr
 from fedjax_admm.lanes import lanes
 from fedjax_admm.trials.engine import hosts, memory
@@ -21,10 +21,6 @@ from fedjax_admm.trials.engine._digest import digest_of_program
 from fedjax_admm.trials.engine._jaxprs import constants, equations
 from fedjax_admm.trials.engine._layout import Layout, bounded, plan, runs_in_lanes
 from fedjax_admm.trials.engine._trial import Traced, Trial, traced
-
-_NO_LIBRARY_REDUCTIONS = {"xla_cpu_experimental_ynn_fusion_type": ""}
-"""For CPUs: XLA gives larger reductions to a library whose call costs 50 microseconds, 30 times
-what a round of a small problem takes (`benchmarks/`), and whose sums depend on the width."""
 
 _WHOLE_VECTORS = {"xla_cpu_prefer_vector_width": 512}
 """For CPUs: XLA takes half of the widest vectors, a tenth slower in lanes."""
@@ -171,13 +167,8 @@ def compile_trials(
 def _compile(lowered: Lowered) -> Any:
     if lowered.mesh.devices.flat[0].platform != "cpu":
         return lowered.lowering.compile()
-    options = _NO_LIBRARY_REDUCTIONS | (_WHOLE_VECTORS if lowered.in_lanes else {})
-    try:
-        return lowered.lowering.compile(compiler_options=options)
-    except jax.errors.JaxRuntimeError as error:
-        if "No such compile option" not in str(error):
-            raise
-        return lowered.lowering.compile()  # a version of JAX without one of the options
+    options = NO_LIBRARY_REDUCTIONS | (_WHOLE_VECTORS if lowered.in_lanes else {})
+    return lowered.lowering.compile(compiler_options=known_options(**options))
 
 
 def _smaller(
