@@ -63,6 +63,7 @@ def test_the_numbers_are_those_of_data_held_at_once(x64, solver, options):
     measure = fa.measures.accuracy
     held, stream = (ran(p, solver, measure=measure, every=3) for p in both(**options))
     assert_same(held, stream)
+    assert solver.traffic(both()[1]) == solver.traffic(both()[0])
 
 
 @pytest.mark.parametrize(
