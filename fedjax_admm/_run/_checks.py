@@ -16,6 +16,7 @@ from jax.core import Tracer
 from fedjax_admm._checks import InputError, function_of, is_concrete, listed, not_deleted, one_line
 from fedjax_admm._host import KEPT
 from fedjax_admm._run._noise import hides
+from fedjax_admm.capabilities import streams
 
 # What a run calls of a solver, and what it records itself.
 _METHODS = ("participants", "init", "step", "estimate", "messages")
@@ -47,7 +48,8 @@ def checked_call(check: Callable, arguments: tuple, name: str, function: Any, ro
       rounds: a static number.
     """
     leaves, structure = jax.tree.flatten(arguments)
-    known = function is None or callable(function)
+    # What is known of a call keeps its structure, to which data on the host belong.
+    known = (function is None or callable(function)) and not streams(arguments[1])
     call = _last_call(structure, name, function, rounds) if known else Call()
     if len(call.arrays) != len(leaves) or any(
         array() is not leaf or leaf.is_deleted()
