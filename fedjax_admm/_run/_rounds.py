@@ -371,10 +371,12 @@ def _beginning(solver, problem, key, participation, start) -> RoundState:
     What it knows of a state that is made in the same program it folds into the rounds, whose last
     bits then are not those of a run that goes on.
     """
-    return jax.lax.optimization_barrier(first_state(solver, problem, key, participation, start))
+    return jax.lax.optimization_barrier(
+        first_round_state(solver, problem, key, participation, start)
+    )
 
 
-def first_state(solver, problem, key, participation, start) -> RoundState:
+def first_round_state(solver, problem, key, participation, start) -> RoundState:
     """Return the state before the first round of this call: `start`, if it is given."""
 
     def first() -> RoundState:

@@ -24,7 +24,7 @@ from fedjax_admm._run._rounds import (
     RoundState,
     Run,
     Status,
-    first_state,
+    first_round_state,
     one_round,
     shape_of,
     with_fingerprint,
@@ -182,7 +182,9 @@ def _over_all(program: Any, solver: Any, problem: Any, *arrays: Any, **static: A
 @compiled
 def _first(solver, problem, key, participation) -> RoundState:
     # Behind a barrier no array of the state is one of the problem, which a round would delete.
-    return jax.lax.optimization_barrier(first_state(solver, problem, key, participation, None))
+    return jax.lax.optimization_barrier(
+        first_round_state(solver, problem, key, participation, None)
+    )
 
 
 @compiled
