@@ -16,6 +16,7 @@ from jax.core import Tracer
 from fedjax_admm._checks import InputError, function_of, is_concrete, listed, not_deleted, one_line
 from fedjax_admm._host import KEPT
 from fedjax_admm._run._noise import hides
+from fedjax_admm.capabilities import streams
 
 # What a run calls of a solver, and what it records itself.
 _METHODS = ("participants", "init", "step", "estimate", "messages")
@@ -77,7 +78,8 @@ def checked_call(
     """
     solver, problem, key, participation, start = arguments
     leaves, structure = jax.tree.flatten(arguments)
-    known = function is None or callable(function)
+    # What is known of a call keeps its structure, to which data on the host belong.
+    known = (function is None or callable(function)) and not streams(problem)
     call = _last_call(structure, name, function) if known else Call()
     repeated = call.knows(leaves)
     if not repeated:

@@ -12,7 +12,6 @@ rounds, bit for bit. Nothing raises inside jit: `Run.status` tells what happened
 
 import os
 from collections.abc import Callable, Mapping
-from dataclasses import replace
 from functools import partial
 from typing import Any, NamedTuple
 
@@ -51,7 +50,7 @@ from fedjax_admm._run._noise import check_wrapped, key_use
 from fedjax_admm._run._progress import check_untraced, loop_in_blocks, scan_in_blocks
 from fedjax_admm._run._shortfalls import tell_unsolved, unsolved
 from fedjax_admm._shown import short_repr
-from fedjax_admm.capabilities import check_capabilities, first_state
+from fedjax_admm.capabilities import check_capabilities, first_state, shaped, streams
 from fedjax_admm.devices import over_clients, replicate_uneven
 from fedjax_admm.participation import Everyone, Participation, check_process
 from fedjax_admm.protocol import RoundInfo, Solver
@@ -465,15 +464,8 @@ _CHECKS = _check, _check_begun, _check_rounds
 
 def shape_of(solver, problem, key, participation, start, *, measure, every) -> Run:
     """Return the shapes of a Run of one record; nothing is computed."""
-    if streams(problem):
-        problem = replace(problem, data=problem.data.shaped())
     ran = partial(scan_rounds, rounds=every, measure=measure, every=every)
-    return jax.eval_shape(ran, solver, problem, key, participation, start)
-
-
-def streams(problem: Any) -> bool:
-    """Return whether the samples of a problem are on the host."""
-    return getattr(getattr(problem, "data", None), "source", None) is not None
+    return jax.eval_shape(ran, solver, shaped(problem), key, participation, start)
 
 
 def check_start(start: Any, key: jax.Array) -> None:

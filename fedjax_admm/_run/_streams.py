@@ -89,7 +89,7 @@ def streamed_until(
 
 
 def _begun(solver, problem, key, participation, start) -> tuple[Any, RoundState]:
-    """Return the solver in the dtype of the problem, and its first state, which may be given up."""
+    """Return the solver in the dtype of the problem, and its first state, for rounds to take."""
     if not is_concrete((solver, problem, key, participation, start, jnp.zeros(()))):
         raise InputError(
             "is streamed from the host while rounds are computed, but this run is traced (inside "
@@ -100,11 +100,9 @@ def _begun(solver, problem, key, participation, start) -> tuple[Any, RoundState]
         )
     solver = in_dtype_of(solver, problem)
     if start is None:
-        state = _over_all(_first, solver, problem, key, participation)
-    else:
-        shape_of(solver, problem, key, participation, start, measure=None, every=1)
-        state = with_fingerprint(start, key)
-    return solver, jax.tree.map(jnp.copy, state)
+        return solver, _over_all(_first, solver, problem, key, participation)
+    shape_of(solver, problem, key, participation, start, measure=None, every=1)
+    return solver, jax.tree.map(jnp.copy, with_fingerprint(start, key))
 
 
 def _stepped(
@@ -183,7 +181,10 @@ def _over_all(program: Any, solver: Any, problem: Any, *arrays: Any, **static: A
 
 @compiled
 def _first(solver, problem, key, participation) -> RoundState:
-    return first_round_state(solver, problem, key, participation, None)
+    # Behind a barrier no array of the state is one of the problem, which a round would delete.
+    return jax.lax.optimization_barrier(
+        first_round_state(solver, problem, key, participation, None)
+    )
 
 
 @compiled

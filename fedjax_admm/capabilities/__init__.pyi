@@ -45,3 +45,4 @@ from fedjax_admm.capabilities._problems import (
     Values as Values,
     first_model as first_model,
 )
+from fedjax_admm.capabilities._streams import shaped as shaped, streams as streams

@@ -37,9 +37,7 @@ def client_data(data: Any, mask: Any, sizes: Any, dtype: Any) -> ClientData:
     if isinstance(data, Streamed):
         return _streamed_clients(data, mask, sizes, dtype)
     generated = callable(data)
-    by_client = isinstance(data, list) or (
-        type(data) is tuple and mask is None and not any(_is_array(part) for part in data)
-    )
+    by_client = _is_by_client(data) and (mask is None or isinstance(data, list))
     if mask is not None and (generated or by_client):
         kind = "a function" if generated else "a list of clients"
         raise InputError(f"is for stacked data, but data is {kind}", argument="mask", value=mask)
@@ -49,7 +47,14 @@ def client_data(data: Any, mask: Any, sizes: Any, dtype: Any) -> ClientData:
         raise InputError(
             "is for data that a function makes", argument="sizes", value=sizes, remedy="use mask"
         )
-    return _listed_clients(data, dtype) if by_client else _stacked_clients(data, mask, dtype)
+    return _listed_clients(list(data), dtype) if by_client else _stacked_clients(data, mask, dtype)
+
+
+def _is_by_client(data: Any) -> bool:
+    """Return whether data have a part for each client, and no arrays of all."""
+    return isinstance(data, list) or (
+        type(data) is tuple and not any(_is_array(part) for part in data)
+    )
 
 
 def _generated(make: Callable, sizes: Any) -> GeneratedData:
@@ -85,13 +90,13 @@ def _counts(sizes: Any, longest: int | None = None) -> np.ndarray:
 
 def _streamed_clients(data: Streamed, mask: Any, sizes: Any, dtype: Any) -> StreamedData:
     """Return clients that stay on the host, of which only the first one is read."""
-    clients, by_client = data.clients, isinstance(data.clients, list | tuple)
+    clients = list(data.clients) if _is_by_client(data.clients) else data.clients
     if mask is not None or (sizes is not None and not callable(clients)):
         name, value = ("sizes", sizes) if mask is None else ("mask", mask)
         raise InputError(
             "is not for streamed arrays, all of which count", argument=name, value=value
         )
-    if by_client:
+    if isinstance(clients, list):
         counts = np.array([len(jax.tree.leaves(one)[0]) for one in _checked_clients(clients)])
     elif callable(clients):
         counts = _counts(sizes)
@@ -284,9 +289,9 @@ def entry_name(path: tuple[Any, ...]) -> Any:
 def one_client(data: ClientData) -> Any:
     """Return the samples of the first client, padded."""
     zero = np.zeros(1, np.int32)
-    streams = isinstance(data, StreamedData) and data.source is not None
-    first = jax.device_put(data.source.rows(zero)) if streams else data.take(jnp.asarray(zero))
-    return first_row(first.each(lambda client: client.samples))
+    if isinstance(data, StreamedData) and data.source is not None:
+        return first_row(data.source.rows(zero).samples)
+    return first_row(data.take(jnp.asarray(zero)).each(lambda client: client.samples))
 
 
 def one_sample(data: ClientData) -> Any:

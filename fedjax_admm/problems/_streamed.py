@@ -14,7 +14,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from fedjax_admm._checks import InputError, NotHereError, count, is_concrete, one_line
+from fedjax_admm._checks import InputError, NotHereError, count, is_concrete, listed
 from fedjax_admm._host import ahead
 from fedjax_admm._pytrees import pytree_dataclass
 from fedjax_admm._shown import short_repr
@@ -92,7 +92,7 @@ class Source:
         columns = [
             np.empty((len(clients), longest, *leaf.shape[1:]), leaf.dtype) for leaf in expected
         ]
-        last, maps = -1, {}
+        last, parts, maps = -1, [], {}
         for row, (client, size) in enumerate(zip(clients.tolist(), sizes.tolist(), strict=True)):
             if client != last:
                 parts = self._leaves(client, size, structure, expected)
@@ -103,17 +103,23 @@ class Source:
                 column[row, size:] = column[row, :1]
         for each in maps.values():
             each.madvise(mmap.MADV_DONTNEED)
-        numbers = np.asarray(clients, np.int32)
-        return StackedData(jax.tree.unflatten(structure, columns), sizes, numbers)
+        # NumPy arrays in the place of those of JAX, which the caller's thread makes of them.
+        arrays: tuple[Any, ...] = (sizes, clients.astype(np.int32))
+        return StackedData(jax.tree.unflatten(structure, columns), *arrays)
 
     def _leaves(self, client: int, size: int, structure: Any, expected: list[Any]) -> list[Any]:
         leaves, own = jax.tree.flatten(client_at(self.clients, client))
-        shapes = [(size, *leaf.shape[1:]) for leaf in expected]
-        if own != structure or [np.shape(leaf) for leaf in leaves] != shapes:
+        leaves = list(map(_as_numpy, leaves))
+        wanted = [(size, *leaf.shape[1:]) for leaf in expected]
+        same = own == structure and [leaf.shape for leaf in leaves] == wanted
+        if not same or any(
+            not np.can_cast(leaf.dtype, other.dtype, "same_kind")
+            for leaf, other in zip(leaves, expected, strict=True)
+        ):
+            kinds = (f"{leaf.dtype}{[size, *leaf.shape[1:]]}" for leaf in expected)
             raise InputError(
-                f"must make arrays of the shapes {one_line(shapes)} for client {client}, in the "
-                f"structure of client 0, but their shapes are "
-                f"{one_line([np.shape(leaf) for leaf in leaves])}",
+                f"must hold {listed(kinds)} of client {client}, in the structure of client 0, but "
+                f"it holds {listed(f'{leaf.dtype}{list(leaf.shape)}' for leaf in leaves)}",
                 argument="data",
                 value=self.clients,
                 remedy="sizes holds the number of samples of each client",
@@ -151,7 +157,7 @@ class StreamedData:
 
     def each(self, function, *rows):
         """Apply the function to groups of clients, which are read one after the other."""
-        if self.asked is not None and self.asked == self._everyone():
+        if self.here is not None and self.asked == self._everyone():
             return self.here.each(function, *rows)
         return self.in_groups(lambda part, *rows: part.each(function, *rows), *rows)
 
@@ -159,7 +165,7 @@ class StreamedData:
         """Return `function(part, *rows)` of groups of clients and their rows, for all clients."""
         source, number = self.source, self.sizes.shape[0]
         if source is None or not is_concrete((rows, self.sizes, jnp.zeros(()))):
-            raise _not_here("those of all are asked for", self._everyone())
+            raise _not_here("those of all are asked for", self._everyone() or None)
         program = jax.jit(function)
         groups = np.split(np.arange(number), range(_AT_ONCE, number, _AT_ONCE))
         read = ahead((partial(source.rows, group) for group in groups), source.prefetch)
@@ -174,25 +180,26 @@ class StreamedData:
     def take(self, clients):
         """Return the samples that are here, of the clients of the round; else read them."""
         known = tuple(np.asarray(clients).tolist()) if is_concrete(clients) else None
-        if self.here is not None and (self.asked is None or self.asked == known):
-            return self.here
-        if self.asked is not None and self.asked == self._everyone():
-            return self.here.take(clients)
+        if self.here is not None:
+            if self.asked == known and clients.shape == self.here.sizes.shape:
+                return self.here
+            if self.asked == self._everyone():
+                return self.here.take(clients)
         if self.source is None or known is None or not is_concrete(jnp.zeros(())):
             raise _not_here("those of some others are asked for", known)
         return jax.device_put(self.source.rows(np.asarray(clients)))
 
-    def _everyone(self) -> tuple[int, ...] | None:
+    def _everyone(self) -> tuple[int, ...]:
         """Return the numbers of all clients, where a program may hold the samples of all."""
         number = self.sizes.shape[0]
-        return tuple(range(number)) if number <= _AT_ONCE else None
+        return tuple(range(number)) if number <= _AT_ONCE else ()
 
 
 def client_at(clients: Any, number: int) -> Any:
     """Return the samples of a client, from a function, a list or a stacked pytree."""
     if callable(clients):
         return clients(number)
-    if isinstance(clients, list | tuple):
+    if isinstance(clients, list):
         return clients[number]
     return jax.tree.map(lambda leaf: leaf[number], clients)
 
@@ -213,6 +220,10 @@ def _not_here(why: str, clients: tuple[int, ...] | None) -> NotHereError:
     )
     error.clients = clients
     return error
+
+
+def _as_numpy(leaf: Any) -> np.ndarray:
+    return leaf if isinstance(leaf, np.ndarray) else np.asarray(leaf)
 
 
 def _memory_map(array: Any) -> mmap.mmap | None:

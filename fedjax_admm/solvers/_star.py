@@ -38,6 +38,8 @@ from fedjax_admm.capabilities import (
     first_model,
     has,
     numbers_in_states,
+    shaped,
+    streams,
 )
 from fedjax_admm.messages import Exchange, Identity, at_rows, put_rows
 from fedjax_admm.participation import where_active
@@ -269,7 +271,8 @@ class StarSolver:
             server = solver.start_server(model, problem.num_clients)
             return said, solver.upload(clients), solver.broadcast(server)
 
-        said, upload, sends = jax.eval_shape(messages, self, problem, jax.random.key(0))
+        key = jax.random.key(0)
+        said, upload, sends = jax.eval_shape(messages, self, shaped(problem), key)
         shapes = [value.shape[1:] for value in (*said.values, *upload.values)]
         shared, each = parts(sends)
         weighs = upload.weights is not None and not self.fixed_weights
@@ -408,9 +411,9 @@ class StarSolver:
 
 def started(solver: StarSolver, problem: Any, model: jax.Array, key: jax.Array) -> Any:
     """Return the clients before the first round, and their messages; by groups from the host."""
-    data = getattr(problem, "data", None)
-    if getattr(data, "source", None) is None:
+    if not streams(problem):
         return solver.start_clients(problem, copies(model, problem), key)
+    data = problem.data
 
     def start(part: Any, clients: jax.Array) -> Any:
         some = replace(problem, data=data.holding(part)).take(clients)

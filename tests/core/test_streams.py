@@ -63,6 +63,7 @@ def test_the_numbers_are_those_of_data_held_at_once(x64, solver, options):
     measure = fa.measures.accuracy
     held, stream = (ran(p, solver, measure=measure, every=3) for p in both(**options))
     assert_same(held, stream)
+    assert solver.traffic(both()[1]) == solver.traffic(both()[0])
 
 
 @pytest.mark.parametrize(
@@ -153,8 +154,8 @@ MISTAKES = {
         lambda: federated(loss, streamed(lambda _: clients()[0]), start(), sizes=[5, 4]).values(
             jnp.zeros((2, 4))
         ),
-        r"^data must make arrays of the shapes \[\(4, 3\), \(4,\)\] for client 1, in the structure "
-        r"of client 0, but their shapes are \[\(5, 3\), \(5,\)\]; sizes holds the number of "
+        r"^data must hold float64\[4, 3\] and float64\[4\] of client 1, in the structure of "
+        r"client 0, but it holds float64\[5, 3\] and float64\[5\]; sizes holds the number of "
         r"samples of each client\.$",
     ),
     "first size": (

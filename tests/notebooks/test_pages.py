@@ -20,6 +20,7 @@ WHOLE = tuple(
         "checkpoints",
         "deploy",
         "frameworks",
+        "large-data",
         "prox-elsewhere",
     )
 )
