@@ -318,7 +318,7 @@ def fed_admm(
       rho: the penalty parameter: a number, one per client (clients,), or an object that adapts it
         (`balanced_penalty`, `spectral_penalty`). If None it is 0.2 l / K, with K local steps and l
         a running mean of the curvature that every client meets with its first step of a round,
-        which also sets the length of its steps; one number more goes up and one down. Where `local`
+        which also sets the length of its steps; two numbers more go up and one down. Where `local`
         has steps of a given length or a prox, or with a `server_step`, it stays about the largest
         curvature of the losses at the start.
       local: how a client solves its problem; `local_gradient()`, five gradient steps, if None.
