@@ -127,7 +127,7 @@ class ProbedFedDR(Probed, FedDR):
     so that a fixed point is the one of equal lengths.
     """
 
-    share: ClassVar[float] = 0.2
+    share: ClassVar[float] = 1.0
 
     def start_clients(self, problem, models, key):
         """Start everybody with one proximal step at the first model."""
@@ -179,7 +179,7 @@ def fed_dr(
 
     Args:
       step: eta, the length of the proximal steps: any for convex losses; for others the theory asks
-        for about 1 / (3 L). If None it is 5 K / l, with K local steps and l a running mean of the
+        for about 1 / (3 L). If None it is K / l, with K local steps and l a running mean of the
         curvature that every client meets with its first step of a round, which also sets the length
         of its steps; two numbers more go up and one down. Where `local` has steps of a given
         length or a prox, it is 1 / L, with the largest curvature L of the losses as it is estimated

@@ -91,7 +91,7 @@ def dyn(present, largest):
 
 
 def dr(present, largest):
-    hand = ByHand(largest, 0.2)
+    hand = ByHand(largest, 1.0)
     y, x = np.tile(START, (CLIENTS, 1)), np.tile(START, (CLIENTS, 1))
     rho, found = np.full(CLIENTS, hand.rho), []
     for i in range(CLIENTS):
