@@ -183,6 +183,11 @@ CHECKS = {
                 for step in (0.01, -0.01)
             )
             np.testing.assert_allclose(float(gradient[name]), (above - below) / 0.02, rtol=0.05)
+
+        # Where nothing is seen of it, a schedule that sees is the one of the count.
+        blind = localise(blind_solver(origin), evaluate_key, HORIZON)
+        assert np.allclose(localise(sighted_solver(origin | more), evaluate_key, HORIZON), blind)
+        assert proof["sighted"].shape == (5 * TRIALS, ROUNDS // EVERY)
     """,
 }
 

@@ -275,7 +275,7 @@ class AdaptiveFedADMM(FedADMM):
 
 @roles.pytree_dataclass
 class ProbedFedADMM(Probed, FedADMM):
-    """FedADMM whose rho follows the curvature that clients meet; see `_probing`."""
+    """FedADMM whose rho follows the curvature that clients meet: `_probing` has the formulas."""
 
     share: ClassVar[float] = 0.2
     fixed_weights: ClassVar[bool] = False
@@ -316,9 +316,11 @@ def fed_admm(
 
     Args:
       rho: the penalty parameter: a number, one per client (clients,), or an object that adapts it
-        (`balanced_penalty`, `spectral_penalty`). If None it follows the curvature that clients meet
-        along their way (`_probing`), unless `local` has steps of a given length or a prox, or there
-        is a `server_step`: then it is about the largest curvature of the losses at the start.
+        (`balanced_penalty`, `spectral_penalty`). If None it is 0.2 l / K, with K local steps and l
+        a running mean of the curvature that every client meets with its first step of a round,
+        which also sets the length of its steps; two numbers more go up and one down. Where `local`
+        has steps of a given length or a prox, or with a `server_step`, it stays about the largest
+        curvature of the losses at the start.
       local: how a client solves its problem; `local_gradient()`, five gradient steps, if None.
       dual_updates: solutions and steps of the dual per round, while the server's model stands
         still.

@@ -120,14 +120,14 @@ class ProbedFedDRClients(NamedTuple):
 
 @roles.pytree_dataclass
 class ProbedFedDR(Probed, FedDR):
-    """FedDR whose eta follows the curvature that clients meet; see `_probing`.
+    """FedDR whose eta follows the curvature that clients meet: `_probing` has the formulas.
 
     A client that reads another eta keeps its slope (y_i - x_i) / eta: y_i is drawn to
     x_i + (eta / eta_i) (y_i - x_i) first. Its x_hat_i has the weight 1 / eta in the server's mean,
     so that a fixed point is the one of equal lengths.
     """
 
-    share: ClassVar[float] = 0.2
+    share: ClassVar[float] = 1.0
 
     def start_clients(self, problem, models, key):
         """Start everybody with one proximal step at the first model."""
@@ -179,9 +179,11 @@ def fed_dr(
 
     Args:
       step: eta, the length of the proximal steps: any for convex losses; for others the theory asks
-        for about 1 / (3 L). If None it follows the curvature that clients meet along their way
-        (`_probing`), unless `local` has steps of a given length or a prox: then it is 1 / L, with
-        the largest curvature L of the losses as it is estimated at the start.
+        for about 1 / (3 L). If None it is K / l, with K local steps and l a running mean of the
+        curvature that every client meets with its first step of a round, which also sets the length
+        of its steps; two numbers more go up and one down. Where `local` has steps of a given
+        length or a prox, it is 1 / L, with the largest curvature L of the losses as it is estimated
+        at the start.
       relaxation: alpha, at most 2; above 1 is faster on strongly convex losses.
       local: how a client takes its proximal step: `local_prox()`, or `local_gradient()`, which is
         taken if None.

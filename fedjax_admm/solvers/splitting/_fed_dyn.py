@@ -91,7 +91,7 @@ class FedDyn(roles.StarSolver):
 
 @roles.pytree_dataclass
 class ProbedFedDyn(Probed, FedDyn):
-    """FedDyn whose rho follows the curvature that clients meet; see `_probing`."""
+    """FedDyn whose rho follows the curvature that clients meet: `_probing` has the formulas."""
 
     share: ClassVar[float] = 1.0
 
@@ -127,9 +127,11 @@ def fed_dyn(
     """Build `FedDyn`.
 
     Args:
-      rho: weight of the penalty, the paper's alpha. If None it follows the curvature that clients
-        meet along their way (`_probing`), unless `local` has steps of a given length or a prox:
-        then it is L, the largest curvature of the losses as it is estimated at the start.
+      rho: weight of the penalty, the paper's alpha. If None it is l / K, with K local steps and
+        l a running mean of the curvature that every client meets with its first step of a round,
+        which also sets the length of its steps; one number more goes up and one down. Where `local`
+        has steps of a given length or a prox, it is L, the largest curvature of the losses as it is
+        estimated at the start.
       local: how a client solves its problem: `local_prox()`, or `local_gradient()`, which is taken
         if None.
       regularizer: g, of `fedjax_admm.penalties`, at the server; nothing if None.

@@ -25,7 +25,7 @@ def some(rounds=ROUNDS):
 
 
 def server(solver, problem, state):
-    return {"server": state.server}
+    return {"server": getattr(state.server, "model", state.server)}
 
 
 def finish(solver, present, start=START, problem=None, measure=server):

@@ -100,4 +100,4 @@ def test_the_largest_relaxation():
 
 
 def test_traffic_counts_the_start():
-    assert fed_dr().traffic(quadratics()) == Traffic(up=5, down=5, before=50)
+    assert fed_dr(1.0).traffic(quadratics()) == Traffic(up=5, down=5, before=50)

@@ -1,0 +1,182 @@
+"""Defaults that measure: loops by hand, minibatches, losses without curvature, and messages."""
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+
+import fedjax_admm as fa
+from fedjax_admm import participation
+from fedjax_admm.solvers import fed_admm, fed_dr, fed_dyn, local_gradient
+from fedjax_admm.solvers._gradients import largest_curvature
+from fedjax_admm.solvers.splitting._fed_admm import FedADMM, ProbedFedADMM
+from fedjax_admm.solvers.splitting._probing import probing
+from fedjax_admm.traffic import Traffic
+from tests.solvers.quadratics import CLIENTS, draw, masks, quadratics
+from tests.solvers.splitting.paths import START, path
+
+STEPS = 5
+
+
+def worked(i, start, centre, rho, shared, met, overshoots):
+    """Return the model of a client after its local steps; changes what it remembers."""
+    hessians, linear = draw()
+
+    def gradient(w):
+        return hessians[i] @ w - linear[i]
+
+    w, curvature, before, probe = start.copy(), max(met[i], shared), None, None
+    for number in range(STEPS):
+        slope = gradient(w) + rho * (w - centre)
+        if before is not None:
+            overshoots[i] += slope @ before < 0
+        moved = w - slope / ((curvature + rho) * np.sqrt(1 + overshoots[i]))
+        if number == 0:
+            probe = np.linalg.norm(gradient(moved) - gradient(w)) / np.linalg.norm(moved - w)
+            met[i] = probe
+            curvature = max(met[i], shared)
+        w, before = moved, slope
+    return w
+
+
+class ByHand:
+    """What all three methods keep: the mean of the curvature that clients have met."""
+
+    def __init__(self, largest, share):
+        self.shared, self.rounds, self.share = largest, 0, share
+        self.met, self.overshoots = np.full(CLIENTS, largest), np.zeros(CLIENTS)
+
+    @property
+    def rho(self):
+        return self.share * self.shared / STEPS
+
+    def work(self, i, start, centre):
+        return worked(i, start, centre, self.rho, self.shared, self.met, self.overshoots)
+
+    def heard(self, active):
+        self.rounds += 1
+        self.shared += (self.met[active].mean() - self.shared) / np.sqrt(self.rounds)
+
+
+def admm(present, largest):
+    hand = ByHand(largest, 0.2)
+    z, w, y = START.copy(), np.tile(START, (CLIENTS, 1)), np.zeros((CLIENTS, 5))
+    rho, found = np.full(CLIENTS, hand.rho), []
+    for active in present:
+        for i in np.flatnonzero(active):
+            rho[i] = hand.rho
+            w[i] = hand.work(i, z, z - y[i] / rho[i])
+            y[i] += rho[i] * (w[i] - z)
+        if active.any():
+            hand.heard(active)
+            z = (rho[:, None] * w + y).sum(0) / rho.sum()
+        found.append(z)
+    return np.array(found)
+
+
+def dyn(present, largest):
+    hand = ByHand(largest, 1.0)
+    x, c, found = START.copy(), np.zeros((CLIENTS, 5)), []
+    for active in present:
+        moves = []
+        for i in np.flatnonzero(active):
+            w = hand.work(i, x, x + c[i] / hand.rho)
+            c[i] -= hand.rho * (w - x)
+            moves.append(w)
+        if active.any():
+            x = np.mean(moves, 0) - c.mean(0) / hand.rho
+            hand.heard(active)
+        found.append(x)
+    return np.array(found)
+
+
+def dr(present, largest):
+    hand = ByHand(largest, 1.0)
+    y, x = np.tile(START, (CLIENTS, 1)), np.tile(START, (CLIENTS, 1))
+    rho, found = np.full(CLIENTS, hand.rho), []
+    for i in range(CLIENTS):
+        x[i] = hand.work(i, START, y[i])
+
+    def mean():
+        return (rho[:, None] * (2 * x - y)).sum(0) / rho.sum()
+
+    x_bar = mean()
+    for active in present:
+        for i in np.flatnonzero(active):
+            y[i] = x[i] + rho[i] / hand.rho * (y[i] - x[i]) + x_bar - x[i]
+            rho[i] = hand.rho
+            x[i] = hand.work(i, x[i], y[i])
+        if active.any():
+            hand.heard(active)
+            x_bar = mean()
+        found.append(x_bar)
+    return np.array(found)
+
+
+@pytest.mark.usefixtures("x64")
+@pytest.mark.parametrize(("build", "loop"), [(fed_admm, admm), (fed_dyn, dyn), (fed_dr, dr)])
+def test_the_default_is_the_loop_by_hand(build, loop):
+    problem, present = quadratics(START), masks(60)
+    largest = float(largest_curvature(problem, problem.start))
+    found = path(build(), present)
+    np.testing.assert_allclose(found, loop(present, largest), rtol=1e-9, atol=1e-9)
+
+
+def test_it_measures_unless_the_steps_or_rho_are_given():
+    kinds = {
+        type(fed_admm()): ProbedFedADMM,
+        type(fed_admm(local=local_gradient(steps=3))): ProbedFedADMM,
+        type(fed_admm(1.0)): FedADMM,
+        type(fed_admm(local=local_gradient(0.1))): FedADMM,
+    }
+    assert all(found is wanted for found, wanted in kinds.items())
+    assert fed_admm(local=local_gradient(steps=3)).local.steps == 3
+    assert probing(local_gradient(0.1)) is None
+
+
+def squared(model, sample):
+    x, y = sample
+    return 0.5 * (x @ model - y) ** 2
+
+
+def test_a_probe_meets_the_curvature_of_one_minibatch():
+    rng = np.random.default_rng(0)
+    data = [(rng.normal(size=(12, 3)), 50 * rng.normal(size=12)) for _ in range(4)]
+    data = jax.tree.map(lambda x: jnp.asarray(x, jnp.float32), data)
+    problem = fa.problems.federated(squared, data, jnp.zeros(3), batch_size=4)
+    most = max(np.linalg.norm(x, axis=1).max() ** 2 for x, _ in data)
+    state = fa.run(fed_admm(), problem, jax.random.key(0), rounds=20).state.solver
+    assert np.all(state.clients.memory.met <= 1.001 * most)
+    assert np.all(state.clients.memory.met > 0.01)
+
+
+def linear(model, sample):
+    return jnp.sum(model * sample)
+
+
+@pytest.mark.parametrize("build", [fed_admm, fed_dyn, fed_dr])
+def test_a_loss_without_curvature_keeps_steps_that_are_finite(build):
+    problem = fa.problems.federated(linear, jnp.ones((3, 4, 2)), jnp.zeros(2))
+    run = fa.run(build(regularizer=fa.penalties.l1(2.0)), problem, jax.random.key(0), rounds=50)
+    assert np.all(np.isfinite(run.estimate))
+
+
+def test_a_message_holds_what_was_met_and_its_weight():
+    assert fed_admm().traffic(quadratics()) == Traffic(up=7, down=6)
+    assert fed_dyn().traffic(quadratics()) == Traffic(up=6, down=6)
+    assert fed_dr().traffic(quadratics()) == Traffic(up=7, down=6, before=50)
+
+
+@pytest.mark.usefixtures("x64")
+def test_drawn_clients_alone_are_computed_as_those_of_a_mask():
+    solver, rounds = fed_admm(), 20
+    drawn = fa.run(
+        *(solver, quadratics(START), jax.random.key(0)),
+        rounds=rounds,
+        participation=participation.without_replacement(3),
+        measure=lambda solver, problem, state: {"who": state.clients.memory.met},
+    )
+    met = np.concatenate([np.full((1, CLIENTS), np.nan), drawn.trace["who"]])
+    assert np.all((np.diff(met, axis=0) != 0).sum(1)[1:] == 3)
+    rho = drawn.state.solver.clients.rho
+    np.testing.assert_allclose(drawn.state.solver.exchange.weight, rho.sum(), rtol=1e-12)
