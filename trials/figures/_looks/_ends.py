@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from fedjax_admm.trials.figures._looks._legends import add_legend
-from fedjax_admm.trials.figures._looks._measures import POINTS
+from fedjax_admm.trials.figures._looks._measures import POINTS, any_letters
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -58,7 +58,8 @@ def spread_ends(figure: "Figure") -> None:
     labelled = {axes: names_at_ends(axes) for axes in figure.axes}
     if not any(labelled.values()):
         return
-    figure.draw_without_rendering()
+    with any_letters():
+        figure.draw_without_rendering()
     for axes, names in labelled.items():
         panel = axes.get_window_extent()
         if not names or panel.height <= 0:
