@@ -68,7 +68,7 @@ def spread_ends(figure: "Figure") -> None:
         targets = (np.array(places) - panel.y0) / panel.height
         targets = np.where([name.xycoords == "axes fraction" for name in names], 0, targets)
         inches = panel.height / figure.dpi
-        height = _APART * names[0].get_fontsize() / POINTS / inches
+        height = _APART * float(names[0].get_fontsize()) / POINTS / inches
         for name, place in zip(names, spread(targets, height), strict=True):
             name.set_position((_BESIDE, place))
 
