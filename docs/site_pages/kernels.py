@@ -88,10 +88,10 @@ def kernel_head(name: Name) -> Iterator[str]:
     """Yield the lines of a kernel's page before its docstring; none of one that is no map."""
     if name.name not in FORMULAS:
         return
+    yield from _formulas(name.name)
     if (PICTURES / f"{name.name}.svg").exists():
         yield f".. image:: /kernels/{name.name}.svg"
-        yield f"   :alt: {name.name}: before and after\n   :align: right\n   :class: kernel\n"
-    yield from _formulas(name.name)
+        yield f"   :alt: {name.name}: before and after\n   :align: center\n   :class: kernel\n"
     yield ".. code-block:: python\n"
     yield indent("\n".join(use(name)), "   ") + "\n"
 

@@ -1,4 +1,4 @@
-"""`--style`, `--format`, `--columns`, `--bands` and `--all`: which files commands write, and whose."""
+"""`--style`, `--format`, `--columns`, `--bands`, `--all`: which files commands write, and whose."""
 
 import dataclasses
 

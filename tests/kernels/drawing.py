@@ -61,12 +61,13 @@ def curves(
         _line(across(0), up(-top), across(0), up(top), FRAME),
         _line(across(v[0]), up(v[0]), across(v[-1]), up(v[-1]), FRAME, "2 3"),
     ]
+    beside, below = WIDTH / 2 + 10, HEIGHT - 40  # where odd maps and penalties leave room
     parts += [
         _text(across(v[-1]), up(0) + 9, "v", anchor="end"),
         _text(across(v[0]), up(0) + 9, f"{v[0]:g}"),
         _text(across(0) + 3, up(top) + 8, f"{top:g}"),
         *(
-            _text(MARGIN, MARGIN + 8 + 10 * i, name, colour)
+            _text(beside, below + 10 * i, name, colour)
             for i, (name, colour) in enumerate(zip(names, COLOURS, strict=False))
         ),
     ]
@@ -76,7 +77,7 @@ def curves(
             # Every fourth point is enough for a thin line.
             path = " ".join(f"{across(v[i]):.1f},{up(penalty[i]):.1f}" for i in piece[::4])
             parts.append(f'<polyline points="{path}" fill="none" stroke="{THIRD}"/>')
-        parts.append(_text(MARGIN, MARGIN + 8 + 10 * len(names), "penalty g", THIRD))
+        parts.append(_text(beside, below + 10 * len(names), "penalty g", THIRD))
     step = v[1] - v[0]
     for x, colour in reversed(list(zip(images, COLOURS, strict=False))):
         breaks = np.flatnonzero((np.abs(np.diff(x)) > 12 * step) | ~np.isfinite(np.diff(x)))

@@ -273,7 +273,9 @@ def finish(
     if config.get("quick"):
         finding = f"Preview of a quick run, too short to conclude from: {config['title']}"
     else:
-        finding = config.get("verdict") or f"{config['title'][:1].upper()}{config['title'][1:]}"
+        whole = results.trials == config["trials"]
+        title = f"{config['title'][:1].upper()}{config['title'][1:]}"
+        finding = (config.get("verdict") if whole else "") or title
     letters = int(11 * figure.get_figwidth())
     lines = [caption(line, letters) for line in textwrap.wrap(_whole(finding, 400), letters)]
     lines += textwrap.wrap(f"{config['experiment']}: {ran}".replace("$", r"\$"), letters)

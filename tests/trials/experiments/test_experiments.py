@@ -8,6 +8,7 @@ import pytest
 
 from fedjax_admm._checks import InputError
 from fedjax_admm.trials.experiments import all_experiments, find
+from fedjax_admm.trials.figures._looks._ends import names_at_ends
 from fedjax_admm.trials.results import Results
 from fedjax_admm.trials.running import Request, run_experiment
 from tests.memory import drop_programs
@@ -136,11 +137,15 @@ def test_the_figure_is_drawn(outcome):
     name = results.config["experiment"]
     figure = find(name).figure(results)
     shown = {text.get_text() for legend in figure.legends for text in legend.get_texts()}
+    shown |= {name.get_text() for axes in figure.axes for name in names_at_ends(axes)}
     swept = name == "fsmdm-asynchrony"
     names = [f"{v:g}" for v in results.sweep] if swept else results.methods
-    if (
-        name not in NETWORKED + COMPLETION + PRIVATE
-    ):  # these have a panel, or a row, per family or method
+    if name not in [
+        *NETWORKED,
+        *COMPLETION,
+        *PRIVATE,
+        "hfsad-variants",
+    ]:  # these have a panel, or a row, per family or method
         assert len(shown) == len(names)
     for axes in figure.axes:
         assert axes.lines

@@ -486,6 +486,7 @@ def made_up(names=None, sweep=(1.0, 8.0), rounds=20, change=None):
         "trials": 7,
         "rounds": rounds,
         "seed": 1,
+        "figure": {"everything": True},
     }
     flags = {name: np.zeros(shape[:2], int) for name in names}
     return Results(config, np.array(sweep), np.arange(1, rounds + 1), arrays, flags)

@@ -489,7 +489,7 @@ def test_the_figure_is_drawn(finished):
     figure = EXPERIMENT.figure(results)
     assert len(figure.axes) == 2
     shown = [text.get_text() for legend in figure.legends for text in legend.get_texts()]
-    assert sorted(shown) == ["printed in the paper", "training images", "validation images"]
+    assert sorted(shown) == ["mean of the trials", "printed in the paper"]
     assert "MNIST files" in figure.get_suptitle()
 
 

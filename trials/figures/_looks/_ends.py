@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from fedjax_admm.trials.figures._looks._legends import add_legend
-from fedjax_admm.trials.figures._looks._measures import POINTS
+from fedjax_admm.trials.figures._looks._measures import POINTS, any_letters
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -58,7 +58,8 @@ def spread_ends(figure: "Figure") -> None:
     labelled = {axes: names_at_ends(axes) for axes in figure.axes}
     if not any(labelled.values()):
         return
-    figure.draw_without_rendering()
+    with any_letters():
+        figure.draw_without_rendering()
     for axes, names in labelled.items():
         panel = axes.get_window_extent()
         if not names or panel.height <= 0:
@@ -67,7 +68,7 @@ def spread_ends(figure: "Figure") -> None:
         targets = (np.array(places) - panel.y0) / panel.height
         targets = np.where([name.xycoords == "axes fraction" for name in names], 0, targets)
         inches = panel.height / figure.dpi
-        height = _APART * names[0].get_fontsize() / POINTS / inches
+        height = _APART * float(names[0].get_fontsize()) / POINTS / inches
         for name, place in zip(names, spread(targets, height), strict=True):
             name.set_position((_BESIDE, place))
 

@@ -1,6 +1,9 @@
 """How wide letters are: sizes of texts in points, and lines broken to fit."""
 
 import re
+import warnings
+from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
@@ -13,6 +16,14 @@ POINTS = 72  # in an inch
 SMALL = 0.875  # of ticks and legends, to the letters of labels
 SMALLEST = 6.0  # points: nothing smaller is readable in print
 _WORDS = re.compile(r"(?:\$[^$]*\$|\\\$|[^\s$]|\$)+")  # mathematics between dollars stays whole
+
+
+@contextmanager
+def any_letters() -> Iterator[None]:
+    """Draw a letter that the font does not have as a box, which shows it well enough."""
+    with warnings.catch_warnings():
+        warnings.filterwarnings("ignore", r"Glyph \d+ .* missing from", UserWarning)
+        yield
 
 
 def renderer_of(figure: "Figure") -> Any:

@@ -1,6 +1,5 @@
 """A figure as files: the same bytes whenever it is drawn."""
 
-import warnings
 from collections.abc import Sequence
 from functools import partial
 from pathlib import Path
@@ -14,6 +13,7 @@ from fedjax_admm.trials.figures._looks._choices import (
     FigureStyle,
     checked_formats,
 )
+from fedjax_admm.trials.figures._looks._measures import any_letters
 from fedjax_admm.trials.figures._looks._restyling import restyle
 from fedjax_admm.trials.results import Results
 
@@ -57,9 +57,7 @@ def save_figure(
 
     look = style or FigureStyle()
     kinds = checked_formats(formats)
-    with warnings.catch_warnings(), matplotlib.rc_context(_ALIKE):
-        # A letter that the font does not have is drawn as a box, which shows it well enough.
-        warnings.filterwarnings("ignore", r"Glyph \d+ .* missing from", UserWarning)
+    with any_letters(), matplotlib.rc_context(_ALIKE):
         restyle(figure, look)
         dots = min(look.dots, _MOST_DOTS / max(figure.get_size_inches()))
         for kind in kinds:
