@@ -1,4 +1,4 @@
-"""The central reference of ranges with offsets, clocks, gaps and paths, against other minimisers."""
+"""The central reference of ranges with offsets, clocks and paths, against other minimisers."""
 
 from functools import partial
 

@@ -121,24 +121,19 @@ def rewritten(path, change):
 
 def test_times_may_be_dates_and_rows_may_repeat(tmp_path):
     write_kit(tmp_path)
-    plain = read_kit(
-        tmp_path / "ranges.csv", tmp_path / "anchors.csv", truth=tmp_path / "truth.csv"
-    )
+    files = [tmp_path / f"{name}.csv" for name in ("ranges", "anchors", "truth")]
+    plain = read_kit(*files[:2], truth=files[2])
 
     def dated(seconds):
         return (datetime.fromtimestamp(1.7e9, UTC) + timedelta(seconds=seconds)).isoformat()
 
-    rewritten(tmp_path / "ranges.csv", lambda row: [*row[:2], dated(float(row[2]) / 1000), row[3]])
-    rewritten(tmp_path / "truth.csv", lambda row: [dated(float(row[0])), *row[1:]])
-    (tmp_path / "anchors.csv").open("a").write("spare,500,500\n")
-    text = (tmp_path / "ranges.csv").read_text().splitlines()
-    text = [
-        text[0].replace("tag", "Beacon ID").replace("time_ms", "DateTime"),
-        *text[1:],
-        *text[5:9],
-    ]
-    (tmp_path / "ranges.csv").write_text("\n".join(text) + "\n")
-    read = read_kit(tmp_path / "ranges.csv", tmp_path / "anchors.csv", truth=tmp_path / "truth.csv")
+    rewritten(files[0], lambda row: [*row[:2], dated(float(row[2]) / 1000), row[3]])
+    rewritten(files[2], lambda row: [dated(float(row[0])), *row[1:]])
+    files[1].write_text(files[1].read_text() + "spare,500,500\n")
+    head, *rows = files[0].read_text().splitlines()
+    head = head.replace("tag", "Beacon ID").replace("time_ms", "DateTime")
+    files[0].write_text("\n".join([head, *rows, *rows[4:8]]) + "\n")
+    read = read_kit(*files[:2], truth=files[2])
     np.testing.assert_allclose(read.times - 1.7e9, plain.times, atol=1e-5)
     np.testing.assert_allclose(read.truth[:, 0] - 1.7e9, plain.truth[:, 0], atol=1e-5)
     np.testing.assert_array_equal(read.ranges, plain.ranges)
