@@ -6,8 +6,8 @@ All ranges in one place. What is minimised is the sum of the clients' losses,
                                      + sum_l p_l (b_l - m_l)^2 / 2
 
 Each time has a grid of positions. At each of them c_t is the weighted median of what the ranges
-of the time leave at `b = m`, and b is the best one for these ranges. From the cheapest points robust
-steps descend on the smoothed losses
+of the time leave at `b = m`, and b is the best one for these ranges. From the cheapest points
+robust steps descend on the smoothed losses
 
     k^2 sum (sqrt(1 + (w r / k)^2) - 1) + k sum p (b - m)^2 / 2,
 
@@ -89,31 +89,21 @@ def _cheapest(
     weights: jax.Array,
 ) -> jax.Array:
     """Return the models (starts, columns) of least cost for the ranges (clients, n) of a time."""
-    gaps = kernels.safe_norm(grid[:, None] - problem.anchors[None])[..., None] - ranges[None]
-    zero = jnp.zeros_like(gaps)
-    clock = jnp.zeros_like(grid[:, 0])
-    if problem.columns > problem.dim:
-        flat = (len(grid), ranges.size)
-        moved = (gaps + offsets[None, :, None]).reshape(flat)
-        clock, _ = kernels.range_offset(moved, zero.reshape(flat), weights.reshape(1, -1))
-        gaps = gaps + clock[:, None, None]
-    penalty = jnp.zeros((), grid.dtype)
-    if problem.offsets is not None:
-        own, centre, precision = offsets, problem.offsets.centre, problem.offsets.precision
-        own, _ = kernels.range_offset(
-            gaps,
-            zero,
-            weights[None],
-            centre=centre,
-            precision=precision,
-            lower=problem.offsets.lower,
-            upper=problem.offsets.upper,
-        )
-        gaps = gaps + own[..., None]
-        penalty = jnp.sum(precision * (own - centre) ** 2 / 2, -1)
-    costs = jnp.sum(weights[None] * jnp.abs(gaps), (1, 2)) + penalty
+
+    def at(point: jax.Array) -> tuple[jax.Array, jax.Array]:
+        lengths = kernels.safe_norm(point[None] - problem.anchors)
+        clock = jnp.zeros_like(point[0])
+        if problem.columns > problem.dim:
+            known = jnp.broadcast_to((lengths + offsets)[:, None], ranges.shape)
+            flat = known.reshape(-1), ranges.reshape(-1), weights.reshape(-1)
+            clock, _ = kernels.range_offset(*flat)
+        lone = replace(problem, ranges=ranges[:, None], weights=weights[:, None])
+        values, _ = lone.values_and_slopes((lengths + clock)[:, None])
+        return jnp.sum(values), clock
+
+    costs, clocks = jax.vmap(at)(grid)
     _, places = jax.lax.top_k(-costs, starts)
     models = grid[places]
     if problem.columns > problem.dim:
-        models = jnp.concatenate([models, clock[places][:, None]], -1)
+        models = jnp.concatenate([models, clocks[places][:, None]], -1)
     return models

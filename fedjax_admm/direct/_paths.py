@@ -7,12 +7,12 @@ may share a time:
     b_l ~ N(0, tau^2),   c ~ N(1, 0.1^2),   e_l ~ N(0, kappa^2),   k_i = k_{i-1} + noise
     x_i = x_{i-1} + B_i h_{i-1},   h_i = R_i h_{i-1},   both with noise
 
-e_l and k_i are there only if asked for: a factor of each anchor's own, and the offset of the target's
-clock, a random walk with the intensity w. B_i is the displacement since the row before in the frame of the target's body, and R_i its turn,
-as an odometer tells them; h is the unknown heading, whose length is the odometer's factor. Without
-an odometer B_i is the time that has passed and R_i = I, so that h is the velocity. In a span of
-dt, over the length s = |B|, the noise is that of a random walk of h with the intensity q (per
-square root of time) and of x with the intensity p:
+e_l, a factor of each anchor's own, and k_i, the offset of the target's clock and a random walk with
+the intensity w, are there only if asked for. B_i is the displacement since the row before in the
+frame of the target's body, and R_i its turn, as an odometer tells them; h is the unknown heading,
+whose length is the odometer's factor. Without an odometer B_i is the time that has passed and
+R_i = I, so that h is the velocity. In a span of dt, over the length s = |B|, the noise is that of a
+random walk of h with the intensity q (per square root of time) and of x with the intensity p:
 
     Q_xx = (q^2 dt s^2 / 3 + p^2 dt) I,   Q_xh = q^2 dt s / 2 I,   Q_hh = q^2 dt I
 
@@ -20,9 +20,10 @@ Where an odometer was silent the target may have moved anywhere at its mean spee
 v^2 dt^2 and 1 are added to Q_xx and Q_hh.
 
 The path is the mode of the posterior with Huber's loss of the residuals, by Gauss-Newton steps:
-each is one pass of filter and smoother over the chain, linear in (x, h, c, k, b, e), with the weights
-`min(1, 1.345 sigma / |residual|)`, and 0 beyond 5 sigma in the later steps. Between the steps
-sigma, q, p, tau, kappa and w descend, by a search along their logarithms, the robust negative log-likelihood
+each is one pass of filter and smoother over the chain, linear in (x, h, c, k, b, e), with the
+weights `min(1, 1.345 sigma / |residual|)`, and 0 beyond 5 sigma in the later steps. Between the
+steps sigma, q, p, tau, kappa and w descend, by a search along their logarithms, the robust negative
+log-likelihood
 
     sum_i  beta log(S_i) / 2 + huber(e_i / sqrt(S_i)),   S_i = H_i P_i H_i^T + sigma_i^2
 
@@ -166,8 +167,8 @@ def locate_path(
       offsets: whether anchors may have offsets; without, b = 0.
       scale: whether ranges may have a factor; without, c = 1.
       own_scales: whether anchors may have factors that differ; without, e = 0.
-      clock: whether all ranges of a time share an unknown offset, as those of a target whose clock is
-        not synchronous and differences to an anchor do; without, k = 0.
+      clock: whether all ranges of a time share an unknown offset, as those of a target whose clock
+        is not synchronous and differences to an anchor do; without, k = 0.
 
     Raises:
       InputError: shapes do not agree, times decrease, or only one of `moves` and `turns` is given.
@@ -305,8 +306,10 @@ def _located(
     weights = _weights(rows, states, logs, True)
     states, covariances = smoothed(_chain(rows, states, logs, weights))
     last, spread = states[-1], covariances[-1]
-    each = rows.moving + count * own + jnp.arange(count)  # of b itself where there is no e
-    both = spread[2 * dim, 2 * dim] + own * (spread[each, each] + 2 * spread[2 * dim, each])
+    scales, variances = jnp.zeros(count, dtype), jnp.zeros(count, dtype)
+    if own:
+        each = rows.moving + count + jnp.arange(count)
+        scales, variances = last[each], spread[each, each] + 2 * spread[2 * dim, each]
     intensity = _Intensities.of(rows, logs)
     place = slice(rows.moving, rows.moving + count)
     return PathEstimate(
@@ -317,8 +320,8 @@ def _located(
         weights=_weights(rows, states, logs, True),
         scale=last[2 * dim],
         scale_deviation=_root(spread[2 * dim, 2 * dim]),
-        scales=last[2 * dim] + own * last[each],
-        scale_deviations=_root(both),
+        scales=last[2 * dim] + scales,
+        scale_deviations=_root(spread[2 * dim, 2 * dim] + variances),
         offsets=last[place],
         offset_deviations=_root(jnp.diagonal(spread)[place]),
         clock=states[:, 2 * dim + 1] if clock else jnp.zeros_like(ranges),
@@ -442,11 +445,11 @@ def _chain(rows: _Rows, states, logs, weights) -> Chain:
     noise = noise.at[:, place, place].set(blocks(spread))
     noise = noise.at[:, place, heading].set(blocks(walk * lengths / 2))
     noise = noise.at[:, heading, place].set(blocks(walk * lengths / 2))
-    noise = noise.at[:, heading, heading].set(blocks(walk + (rows.unknown > 0)))
+    noise = noise.at[:, heading, heading].set(blocks(walk + jnp.where(rows.unknown > 0, 1.0, 0.0)))
     if rows.clock:
         noise = noise.at[:, 2 * dim + 1, 2 * dim + 1].set(intensity.drift**2 * rows.spans)
     told, ways, ratio = rows.model(states)
-    every, each = jnp.arange(count), rows.moving + rows.anchor
+    every, each = jnp.arange(count, dtype=rows.anchor.dtype), rows.moving + rows.anchor
     distance = kernels.safe_norm(states[:, place] - rows.anchors[rows.anchor])
     row = jnp.zeros((count, size), dtype).at[:, place].set(ratio[:, None] * ways)
     row = row.at[:, 2 * dim].set(distance).at[every, each].set(1)
@@ -491,7 +494,7 @@ def _windowed(anchors, which, ranges, spans, middle, reach, clock) -> tuple[jax.
         taken = start + jnp.arange(width)
         gaps = lengths[:, which[taken]] - ranges[taken][None]
         gaps = gaps - jnp.median(gaps, 1, keepdims=True) if clock else gaps
-        return grid[jnp.argmin(jnp.sum(jnp.abs(gaps), 1))]
+        return grid[jnp.argmin(jnp.sum(jnp.sqrt(jnp.abs(gaps)), 1))]
 
     places = jax.lax.map(best, starts)
     centres = starts + width // 2
@@ -506,8 +509,8 @@ def dead_reckoning(
     """Return the moves and turns between times that an odometer saw, for `locate_path`.
 
     Within a step of the odometer the target turns evenly. Moves and turns are NaN where most of the
-    time between two rows is before its first step, after its last one, or within a step of more than
-    ten times the median: there the odometer was silent.
+    time between two rows is before its first step, after its last one, or within a step of more
+    than ten times the median: there the odometer was silent.
 
     Args:
       times: shape (rows,), seconds, not decreasing.

@@ -155,6 +155,63 @@ def test_known_offsets_and_scale_stay():
     assert np.sqrt(np.mean(np.sum((np.asarray(found.positions) - truth) ** 2, 1))) < 0.2
 
 
+def test_factors_that_differ_between_anchors_are_found_where_they_are():
+    factors = np.array([1.0, 1.05, 0.97, 1.1, 1.02])
+    which, ranges, times, truth, *_ = driven(offsets=0 * OFFSETS, scale=1.0, rows=300)
+    common, own = (
+        locate_path(ANCHORS, which, factors[which] * ranges, times, offsets=False, own_scales=each)
+        for each in (False, True)
+    )
+    assert own.evidence > common.evidence + 10
+    assert np.all(np.abs(own.scales - factors) < 4 * own.scale_deviations)
+    assert np.sqrt(np.mean(np.sum((np.asarray(own.positions) - truth) ** 2, 1))) < 0.2
+    np.testing.assert_array_equal(common.scales, np.full(5, common.scale))
+    # Where there are none, they are not found, and the evidence does not speak for them.
+    common, own = (
+        locate_path(ANCHORS, which, ranges, times, offsets=False, own_scales=each)
+        for each in (False, True)
+    )
+    assert own.evidence < common.evidence + 3
+    np.testing.assert_allclose(own.scales, 1, atol=0.01)
+
+
+def test_a_clock_that_walks_is_found_with_the_path():
+    which, ranges, times, truth, *_ = driven(offsets=0 * OFFSETS, scale=1.0, rows=300)
+    random = np.random.default_rng(5)
+    spans = np.diff(times, prepend=times[0])
+    walk = np.cumsum(0.1 * np.sqrt(spans) * random.normal(size=300)) - 25
+    found = locate_path(ANCHORS, which, ranges + walk, times, offsets=False, clock=True)
+    assert np.sqrt(np.mean(np.sum((np.asarray(found.positions) - truth) ** 2, 1))) < 0.3
+    assert np.sqrt(np.mean((np.asarray(found.clock) - walk) ** 2)) < 0.3
+    assert 0.03 < found.drift < 0.3
+
+
+def test_differences_of_ranges_are_ranges_with_a_clock():
+    random = np.random.default_rng(6)
+    times = np.linspace(0, 60, 90)
+    truth = np.stack([20 + 14 * np.sin(times / 10), 18 + 10 * np.sin(times / 5)], -1)
+    exact = np.linalg.norm(truth[:, None] - ANCHORS, axis=-1)
+    measured = exact + 0.1 * random.normal(size=exact.shape)
+    differences = (measured - measured[:, :1]).ravel()
+    which, rows = np.tile(np.arange(5), 90), times.repeat(5)
+    found = locate_path(ANCHORS, which, differences, rows, offsets=False, scale=False, clock=True)
+    errors = np.linalg.norm(found.positions[::5] - truth, axis=1)
+    assert np.sqrt(np.mean(errors**2)) < 0.2
+
+
+def test_moves_that_nobody_knows_leave_the_ranges_to_tell():
+    which, ranges, times, truth, _, odometer = driven(rows=300)
+    heard = odometer[(odometer[:, 0] < 40) | (odometer[:, 0] > 70)]
+    moves, turns = dead_reckoning(times, *heard.T)
+    silent = np.isnan(moves).any(1)
+    assert silent[(times > 41) & (times < 70)].all()
+    assert not silent[(times < 40) | (times > 72)].any()
+    found = locate_path(ANCHORS, which, ranges, times, moves=moves, turns=turns)
+    errors = np.linalg.norm(found.positions - truth, axis=1)
+    assert np.sqrt(np.mean(errors[silent] ** 2)) < 0.5
+    assert np.sqrt(np.mean(errors[~silent] ** 2)) < 0.2
+
+
 def test_space():
     random = np.random.default_rng(3)
     anchors = random.uniform(-20, 20, (7, 3))
@@ -185,14 +242,17 @@ def test_dead_reckoning_adds_up_to_the_track():
     times = np.array([0.0, 3, 3, 10, 25, 40, 45])
     moves, turns = dead_reckoning(times, ends, steps, turned)
     heading, place = 0.0, np.zeros(2)
-    for time, (forwards, left), turn in zip(times, moves, turns, strict=True):
+    for time, (forwards, left), turn in zip(times[:-1], moves[:-1], turns[:-1], strict=True):
         cos, sin = np.cos(heading), np.sin(heading)
         place = place + np.array([cos * forwards - sin * left, sin * forwards + cos * left])
         heading += turn
         np.testing.assert_allclose(place, track[min(int(time), 40)], atol=1e-9)
     assert not moves[0].any()
     assert not moves[2].any()  # no time has passed
-    assert not moves[-1].any()  # the odometer has ended
+    # The odometer has ended two seconds before the last time is reached, or more.
+    assert np.isfinite(moves[:-1]).all()
+    assert np.isnan(moves[-1]).all()
+    assert np.isnan(turns[-1])
 
 
 @pytest.mark.parametrize(

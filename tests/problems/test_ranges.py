@@ -223,12 +223,6 @@ def test_mistakes_get_a_sentence(options, sentence):
     assert str(caught.value) == sentence
 
 
-def test_the_central_reference_says_that_it_takes_plain_ranges():
-    problem, _, _ = drawn(False, offset_scale=2.0)
-    with pytest.raises(fa.InputError, match=r"distances .Ranges., which RangeLocalization lacks"):
-        fa.direct.locate_centrally(problem)
-
-
 def test_a_path_with_a_constant_velocity_is_found_with_its_offsets():
     """Few ranges at each time, offsets of some metres: the penalty at the server ties the times."""
     generator = np.random.default_rng(7)

@@ -1,14 +1,15 @@
 """Files as localisation kits write them: ranges over time, anchors, odometry and a true path.
 
 Columns have usual names, in any order, with their unit behind: `time_s`, `range (cm)`, `x_m`,
-`turn_deg`. Without a unit they are in seconds, metres and radians. Places are x, y[, z] or
-latitude, longitude[, altitude] in degrees on WGS84; then all happens in the plane that touches the
-ellipsoid at the middle of the anchors, x to the east and y to the north.
+`turn_deg`. Without a unit they are in seconds, metres and radians; times may be dates of ISO 8601.
+Places are x, y[, z] or latitude, longitude[, altitude] in degrees on WGS84; then all happens in the
+plane that touches the ellipsoid at the middle of the anchors, x to the east and y to the north.
 """
 
 import math
 import re
 from dataclasses import dataclass
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
@@ -23,8 +24,11 @@ _LENGTHS = {"m": 1.0, "cm": 0.01, "mm": 0.001, "km": 1000.0, "ft": 0.3048}
 _TIMES = {"s": 1.0, "ms": 1e-3, "us": 1e-6, "ns": 1e-9}
 _ANGLES = {"rad": 1.0, "deg": math.pi / 180}
 _COLUMNS = {  # what is read -> the names that it may have, and its units
-    "time": (("time", "timestamp", "t"), _TIMES),
-    "anchor": (("anchor", "anchor_id", "tag", "tag_id", "beacon", "id"), {}),
+    "time": (("time", "timestamp", "t", "datetime"), _TIMES),
+    "anchor": (
+        ("anchor", "anchor_id", "tag", "tag_id", "beacon", "beacon_id", "node", "node_id", "id"),
+        {},
+    ),
     "range": (("range", "distance", "dist"), _LENGTHS),
     "sigma": (("sigma", "std", "deviation"), _LENGTHS),
     "distance": (("distance", "dist"), _LENGTHS),
@@ -88,6 +92,8 @@ class KitLog:
     odometry: np.ndarray | None  # shape=(steps, 3): end of a step, its distance, its turn
     truth: np.ndarray | None  # shape=(times, 1 + dim): time and place
     ignored: tuple[str, ...] = ()  # other columns of the file of ranges
+    silent: tuple[str, ...] = ()  # anchors that have a place, but no range, and were left out
+    repeated: int = 0  # rows that were left out because they repeat another one
 
     @property
     def axes(self) -> tuple[str, ...]:
@@ -112,16 +118,23 @@ class KitLog:
 
 
 def read_kit(
-    ranges: Path, anchors: Path, odometry: Path | None = None, truth: Path | None = None
+    ranges: Path,
+    anchors: Path,
+    odometry: Path | None = None,
+    truth: Path | None = None,
+    *,
+    signed: bool = False,
 ) -> KitLog:
     """Read the files of a kit.
 
     Args:
-      ranges: time, anchor, range[, sigma], a row per range. Rows without a positive range and rows
-        of anchors without a place are left out and counted.
+      ranges: time, anchor, range[, sigma], a row per range. Rows without a positive range, rows
+        of anchors without a place, and rows that repeat another one are left out and counted.
       anchors: anchor and its place.
-      odometry: time, distance and turn of each step, at the step's end.
+      odometry: time, distance and turn of each step, at the step's end; steps that end at one time
+        are added.
       truth: time and place.
+      signed: whether ranges may be negative or 0, as those of a clock of its own are.
     """
     table = _read(anchors, "anchor, x, y[, z]")
     name, _ = _column(table, "anchor")
@@ -144,9 +157,10 @@ def read_kit(
     for what in ("time", "range", "sigma"):
         found = _column(table, what, optional=what == "sigma")
         if found is not None:
-            columns.append(table.numbers([found[0]])[:, 0] * found[1])
+            read = _seconds if what == "time" else _plain
+            columns.append(read(table, found[0]) * found[1])
             used.append(found[0])
-    whole = np.isfinite(columns).all(0) & (columns[1] > 0) & (owners != "")
+    whole = np.isfinite(columns).all(0) & (signed | (columns[1] > 0)) & (owners != "")
     if len(columns) == 3:
         whole &= columns[2] > 0
     placed = np.array([each in known for each in owners.tolist()], bool)
@@ -158,21 +172,69 @@ def read_kit(
             f"dimensions needs at least {dim + 1}; check the names of anchors in both."
         )
     kept = kept[np.argsort(columns[0][kept], kind="stable")]
+    anchor = np.array([known[each] for each in owners[kept].tolist()])
+    _, first = np.unique([columns[0][kept], anchor, columns[1][kept]], axis=1, return_index=True)
+    repeated, first = len(kept) - len(first), np.sort(first)
+    kept = kept[first]
+    heard, anchor = np.unique(anchor[first], return_inverse=True)
+    steps = None if odometry is None else _odometry(odometry)
+    true = None if truth is None else _truth(truth, plane, dim)
+    for path, others in ((odometry, steps), (truth, true)):
+        if others is not None:
+            _check_together(ranges, columns[0][kept], path, others[:, 0])
     return KitLog(
-        names=tuple(names),
-        anchors=places,
+        names=tuple(names[each] for each in heard),
+        anchors=places[heard],
         plane=plane,
         times=columns[0][kept],
-        anchor=np.array([known[each] for each in owners[kept].tolist()]),
+        anchor=anchor,
         ranges=columns[1][kept],
         sigma=columns[2][kept] if len(columns) == 3 else None,
         lines=table.lines()[kept],
         missing=int((~whole).sum()),
         unknown=unknown,
-        odometry=None if odometry is None else _odometry(odometry),
-        truth=None if truth is None else _truth(truth, plane, dim),
+        odometry=steps,
+        truth=true,
         ignored=table.others(used),
+        silent=tuple(name for place, name in enumerate(names) if place not in heard),
+        repeated=repeated,
     )
+
+
+def _check_together(ranges: Path, times: np.ndarray, path: Path | None, others: np.ndarray) -> None:
+    """Check that two files are of one clock."""
+    if others[0] > times[-1] or others[-1] < times[0]:
+        raise InputError(
+            f"the times of {path}, {others[0]:.15g} to {others[-1]:.15g} s, are not those of "
+            f"{ranges}, {times[0]:.15g} to {times[-1]:.15g} s; name the unit of both columns, as "
+            "time_ms."
+        )
+
+
+def _plain(table: Table, column: str) -> np.ndarray:
+    return table.numbers([column])[:, 0]
+
+
+def _seconds(table: Table, column: str) -> np.ndarray:
+    """Return times as numbers, NaN where one is missing; of dates the seconds since 1970."""
+    texts = table.texts(column).tolist()
+    first = next((text for text in texts if text), "")
+    if not re.match(r"\d{4}-\d{2}-\d{2}", first):
+        return _plain(table, column)
+    return np.array([_date(table, row, column, text) for row, text in enumerate(texts)])
+
+
+def _date(table: Table, row: int, column: str, text: str) -> float:
+    if not text:
+        return math.nan
+    try:
+        date = datetime.fromisoformat(text)
+    except ValueError:
+        raise InputError(
+            f"{table.place(row)}: {column} must be a date of ISO 8601 like that of the first row, "
+            f"but it is {text!r:.60}; repair it, or leave the cell empty."
+        ) from None
+    return (date if date.tzinfo else date.replace(tzinfo=UTC)).timestamp()
 
 
 def _read(path: Path, form: str) -> Table:
@@ -187,10 +249,11 @@ def _column(table: Table, what: str, *, optional: bool = False) -> Any:
     names, units = _COLUMNS[what]
     for name in names:
         for column in table.header:
-            unit = re.fullmatch(rf"{name}(?:_| ?[\[(])?(.*?)[\])]?", column)
-            if column == name or (unit and unit[1] in units):
+            plain = re.sub(r"[\s_-]+", "_", column)
+            unit = re.fullmatch(rf"{name}(?:_?[\[(]|_)?(.*?)[\])]?", plain)
+            if plain == name or (unit and unit[1] in units):
                 table.require([column])
-                return column, 1.0 if column == name else units[unit[1]] if unit else 1.0
+                return column, 1.0 if plain == name else units[unit[1]] if unit else 1.0
     if optional:
         return None
     known = f", perhaps with a unit as in {names[0]}_{next(iter(units))}" if units else ""
@@ -200,7 +263,7 @@ def _column(table: Table, what: str, *, optional: bool = False) -> Any:
     )
 
 
-def _places(table: Table, plane: Plane | None = None):
+def _places(table: Table, plane: Plane | None = None, *, complete: bool = True):
     """Return the plane, the places (rows, dim) and the columns that were read."""
     degrees = _column(table, "latitude", optional=True)
     first = ("latitude", "longitude") if degrees else ("x", "y")
@@ -208,7 +271,7 @@ def _places(table: Table, plane: Plane | None = None):
     above = _column(table, "z", optional=True)
     found += [above] if above else []
     columns = [name for name, _ in found]
-    numbers = table.numbers(columns, complete=True) * [factor for _, factor in found]
+    numbers = table.numbers(columns, complete=complete) * [factor for _, factor in found]
     if degrees:
         plane = plane or Plane(float(numbers[:, 0].mean()), float(numbers[:, 1].mean()))
         flat = plane.places(numbers[:, 0], numbers[:, 1])
@@ -219,19 +282,23 @@ def _places(table: Table, plane: Plane | None = None):
 def _odometry(path: Path) -> np.ndarray:
     table = _read(path, "time, distance, turn")
     found = [_column(table, what) for what in ("time", "distance", "turn")]
-    steps = table.numbers([name for name, _ in found], complete=True)
+    columns = [_seconds(table, found[0][0]), *table.numbers([name for name, _ in found[1:]]).T]
+    steps = np.stack(columns, -1)
+    steps = steps[np.isfinite(steps).all(1)]
     steps = steps * [factor for _, factor in found]
-    return _increasing(path, steps)
+    ends, which = np.unique(steps[:, 0], return_inverse=True)
+    added = [np.bincount(which, column) for column in steps[:, 1:].T]
+    return _increasing(path, np.stack([ends, *added], -1))
 
 
 def _truth(path: Path, plane: Plane | None, dim: int) -> np.ndarray:
     table = _read(path, "time, x, y[, z]")
     name, factor = _column(table, "time")
-    own, places, _ = _places(table, plane)
+    own, places, _ = _places(table, plane, complete=False)
     if places.shape[1] < dim or (own is None) != (plane is None):
         raise InputError(f"{path} must have places of the same columns as the file of anchors.")
-    times = table.numbers([name], complete=True) * factor
-    return _increasing(path, np.concatenate([times, places[:, :dim]], 1))
+    rows = np.concatenate([_seconds(table, name)[:, None] * factor, places[:, :dim]], 1)
+    return _increasing(path, rows[np.isfinite(rows).all(1)])
 
 
 def _increasing(path: Path, rows: np.ndarray) -> np.ndarray:

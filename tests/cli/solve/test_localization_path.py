@@ -3,12 +3,19 @@
 import json
 import os
 import re
+from dataclasses import replace
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
 import numpy as np
 import pytest
 
-from fedjax_admm.trials.solve.localization import draw_path, locate_log, window_positions
+from fedjax_admm.trials.solve.localization import (
+    draw_path,
+    locate_log,
+    path_text,
+    window_positions,
+)
 from fedjax_admm.trials.tables import Plane, read_kit
 from tests.cli.reading import rows_of
 
@@ -103,6 +110,99 @@ def test_latitudes_and_longitudes_are_places_in_a_plane(tmp_path):
     np.testing.assert_allclose(round_.anchors, flat.anchors - middle, atol=1e-3)
     # A degree of latitude at 60 degrees is 111.41 km long, one of longitude 55.80 km.
     np.testing.assert_allclose(plane.metres(), (55800, 111412), rtol=1e-4)
+
+
+def rewritten(path, change):
+    """Change the cells of the rows of a file, below its header."""
+    head, *rows = path.read_text().splitlines()
+    rows = [",".join(change(row.split(","))) for row in rows]
+    path.write_text("\n".join([head, *rows]) + "\n")
+
+
+def test_times_may_be_dates_and_rows_may_repeat(tmp_path):
+    write_kit(tmp_path)
+    files = [tmp_path / f"{name}.csv" for name in ("ranges", "anchors", "truth")]
+    plain = read_kit(*files[:2], truth=files[2])
+
+    def dated(seconds):
+        return (datetime.fromtimestamp(1.7e9, UTC) + timedelta(seconds=seconds)).isoformat()
+
+    rewritten(files[0], lambda row: [*row[:2], dated(float(row[2]) / 1000), row[3]])
+    rewritten(files[2], lambda row: [dated(float(row[0])), *row[1:]])
+    files[1].write_text(files[1].read_text() + "spare,500,500\n")
+    head, *rows = files[0].read_text().splitlines()
+    head = head.replace("tag", "Beacon ID").replace("time_ms", "DateTime")
+    files[0].write_text("\n".join([head, *rows, *rows[4:8]]) + "\n")
+    read = read_kit(*files[:2], truth=files[2])
+    np.testing.assert_allclose(read.times - 1.7e9, plain.times, atol=1e-5)
+    np.testing.assert_allclose(read.truth[:, 0] - 1.7e9, plain.truth[:, 0], atol=1e-5)
+    np.testing.assert_array_equal(read.ranges, plain.ranges)
+    assert (read.repeated, read.silent, read.names) == (4, ("spare",), plain.names)
+
+
+def test_files_of_two_clocks_are_told(command, tmp_path):
+    write_kit(tmp_path)
+    rewritten(tmp_path / "truth.csv", lambda row: [f"{1e6 + float(row[0])}", *row[1:]])
+    words = ("--input", "ranges.csv", "--anchors", "anchors.csv", "--truth", "truth.csv")
+    outcome = command("solve", "localization", *words)
+    assert "the times of truth.csv, 1000000 to 1000090 s, are not those of" in outcome.mistake()
+
+
+def test_a_sparse_truth_is_compared_where_it_is_known(tmp_path):
+    write_kit(tmp_path)
+    truth = (tmp_path / "truth.csv").read_text().splitlines()
+    (tmp_path / "truth.csv").write_text("\n".join([truth[0], *truth[1::20]]) + "\n")
+    log = read_kit(tmp_path / "ranges.csv", tmp_path / "anchors.csv", truth=tmp_path / "truth.csv")
+    assert log.truth is not None
+    found = locate_log(log)
+    known = np.isfinite(found.truth).all(1)
+    assert 5 <= known.sum() <= len(log.truth)
+    # A straight line through places ten seconds apart is metres away from the path.
+    assert found.errors(found.path.positions)["rmse"] < 0.4
+    np.testing.assert_allclose(found.truth[known], drive(log.times[known]), atol=0.3)
+
+
+def test_the_ranges_choose_the_motion_and_the_scales(tmp_path):
+    """Turns are clockwise, and one anchor has a scale of its own."""
+    write_kit(tmp_path, rows=300)
+    fine = np.arange(0, 90.5, 0.25)
+    ahead = np.diff(drive(fine), axis=0)
+    turn = np.diff(np.unwrap(np.arctan2(*ahead.T[::-1])), prepend=0)
+    steps = zip(fine[1:], np.linalg.norm(ahead, axis=1), -turn, strict=True)
+    text = "\n".join(["time,distance,turn", *(f"{t},{d!r},{a!r}" for t, d, a in steps)])
+    (tmp_path / "odometry.csv").write_text(text.replace("np.float64(", "").replace(")", ""))
+    files = [tmp_path / f"{name}.csv" for name in ("ranges", "anchors", "odometry", "truth")]
+    log = read_kit(*files)
+    longer = np.where(log.anchor == log.names.index("c"), 1.1, 1.0) * log.ranges
+    found = locate_log(replace(log, ranges=longer))
+    assert found.choice.motion == "odometry with clockwise turns"
+    assert found.choice.own_scales
+    assert abs(found.path.scales[log.names.index("c")] - 1.1) < 0.03
+    assert found.errors(found.path.positions)["rmse"] < 0.2
+    text = path_text(found)
+    assert "The turns of the odometry are clockwise, as the ranges tell." in text
+    assert "Anchors have scales of their own" in text
+
+
+def test_pseudo_ranges_have_a_clock(command, tmp_path):
+    write_kit(tmp_path)
+    # A clock that is 35 m behind at first, and 17 m at last.
+    rewritten(
+        tmp_path / "ranges.csv",
+        lambda row: [
+            f"{float(row[0]) - 3500 + float(row[2]) / 50}" if row[0] not in ("", "0") else "",
+            *row[1:],
+        ],
+    )
+    words = ("--input", "ranges.csv", "--anchors", "anchors.csv", "--truth", "truth.csv")
+    outcome = command("solve", "localization", *words, "--clock", "--out", "out")
+    assert outcome.code == 0, outcome.err
+    config = json.loads((tmp_path / "out" / "config.json").read_text())
+    assert config["result"]["median"] < 0.5
+    rows = rows_of(tmp_path / "out" / "positions.csv")
+    clock = np.array([float(row["clock"]) for row in rows])
+    times = np.array([float(row["time"]) for row in rows])
+    np.testing.assert_allclose(clock, times / 5 - 35, atol=2)
 
 
 def test_windows_are_exact_where_ranges_are(tmp_path):

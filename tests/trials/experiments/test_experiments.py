@@ -30,7 +30,7 @@ ELSEWHERE = (
 KIN = (
     *("zcdp-equal-speed", "zcdp-curves", "zcdp-heterogeneous", "zcdp-clipping"),
     *("zcdp-tau", "nfl-sbm-noise", "nfl-star", "hfsad-passes", "hfsad-variants"),
-    *("fedmc-rank", "fedmc-inner-steps", "fedmc-regularisation"),
+    *("fedmc-rank", "fedmc-inner-steps", "fedmc-regularisation", "localization-dropouts"),
 )
 LOCALIZATION = [name for name in NAMES if name.startswith("fsmdm")]
 PHASE = [name for name in NAMES if name.startswith("hfsad") and name != "hfsad-personalisation"]

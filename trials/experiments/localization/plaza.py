@@ -3,7 +3,8 @@
 A trial is one range of the log, drawn at random. Methods of a window have the 15 ranges around it
 and take the mower to stand still; a path has all ranges. With `corrected` at 0 ranges are as they
 were measured, and the path has neither offsets nor a scale; at 1 the path finds them, and windows
-have them from it. The true path is only compared.
+have them from it. Where GTSAM is installed, its batch with the same odometry is one more path: of
+ranges as measured, and divided by the scale. The true path is only compared.
 """
 
 from concurrent.futures import ThreadPoolExecutor
@@ -26,6 +27,7 @@ from fedjax_admm.trials.experiments._catalogue import texts
 from fedjax_admm.trials.experiments._data import data_file
 from fedjax_admm.trials.experiments._experiment import Experiment, Settings, Sweep
 from fedjax_admm.trials.experiments._methods import DirectMethod, SolverMethod
+from fedjax_admm.trials.experiments.localization import _gtsam
 from fedjax_admm.trials.tables import KitLog, read_kit
 
 METRICS = {
@@ -88,6 +90,7 @@ class PlazaWindow(RangeLocalization):
 
     by_odometry: Any = None  # shape=(dim,), metres
     by_velocity: Any = None  # shape=(dim,), metres
+    by_gtsam: Any = None  # shape=(dim,), metres; None where GTSAM is not installed
 
 
 @cache
@@ -105,7 +108,7 @@ def _located(log: KitLog) -> dict[str, np.ndarray]:
     assert log.truth is not None
     moves, turns = dead_reckoning(log.times, *log.odometry.T)
     rows = log.anchors, log.anchor, log.ranges, log.times
-    found: dict[str, list[np.ndarray]] = {"by_odometry": [], "by_velocity": [], "ranges": []}
+    found: dict[str, list[np.ndarray]] = {"ranges": [], **{name: [] for name in _paths()}}
     with jax.enable_x64(True):
         for free in (False, True):
             driven = locate_path(*rows, moves=moves, turns=turns, offsets=free, scale=free)
@@ -114,6 +117,10 @@ def _located(log: KitLog) -> dict[str, np.ndarray]:
             found["by_velocity"].append(np.asarray(path.positions))
             known = (log.ranges - np.asarray(path.offsets)[log.anchor]) / float(path.scale)
             found["ranges"].append(log.windows(known))
+            if _gtsam.installed():
+                places = found["by_odometry"][-1]
+                batch = _gtsam.batch_positions(log, moves, turns, known, places)
+                found["by_gtsam"].append(batch)
     truth = [np.interp(log.times, log.truth[:, 0], column) for column in log.truth[:, 1:].T]
     return {**{name: np.stack(each) for name, each in found.items()}, "target": np.stack(truth, -1)}
 
@@ -130,7 +137,7 @@ def _problem(settings: Settings, corrected: jax.Array, key: jax.Array) -> PlazaW
 
     anchors = jnp.asarray(log.anchors, target.dtype)
     problem: Any = localization(anchors, at("ranges"), sigma=1.0, target=target)
-    paths: dict[str, Any] = {name: at(name) for name in ("by_odometry", "by_velocity")}
+    paths: dict[str, Any] = {name: at(name) for name in _paths()}
     return PlazaWindow(**vars(problem), **paths)
 
 
@@ -154,7 +161,17 @@ def _path_of(name: str, problem: PlazaWindow) -> jax.Array:
     return getattr(problem, name)
 
 
-_BY_ODOMETRY, _BY_VELOCITY = (partial(_path_of, name) for name in ("by_odometry", "by_velocity"))
+_PATHS = {
+    "by_velocity": "path by velocity",
+    "by_odometry": "path by odometry",
+    "by_gtsam": "GTSAM's batch",
+}
+_OF = {name: partial(_path_of, name) for name in _PATHS}
+
+
+def _paths() -> list[str]:
+    """Return the paths that can be had here."""
+    return [name for name in _PATHS if name != "by_gtsam" or _gtsam.installed()]
 
 
 def _methods(settings: Settings, corrected: jax.Array) -> dict[str, Any]:
@@ -162,8 +179,7 @@ def _methods(settings: Settings, corrected: jax.Array) -> dict[str, Any]:
         "least squares": _squared,
         "Huber": _huber,
         "soft l1": _soft_l1,
-        "path by velocity": _BY_VELOCITY,
-        "path by odometry": _BY_ODOMETRY,
+        **{_PATHS[name]: _OF[name] for name in _paths()},
     }
     return {
         "FSMDM": SolverMethod(fsmdm(), localization_error),
@@ -173,7 +189,8 @@ def _methods(settings: Settings, corrected: jax.Array) -> dict[str, Any]:
 
 
 def _describe(settings: Settings) -> str:
-    return load(settings["data"])[1]
+    missing = "" if _gtsam.installed() else ", without GTSAM's batch: gtsam is not installed"
+    return load(settings["data"])[1] + missing
 
 
 EXPERIMENTS = (

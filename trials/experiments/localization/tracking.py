@@ -1,8 +1,9 @@
 """Following a moving target by a few warm-started rounds per sample.
 
 A target walks with some speed and turns a little at every sample. A sample has one range of each
-anchor that measures: `present` is the probability, so that anchors are asynchronous or drop out. A
-round of an experiment is a sample here; each gets 1, 4 or 16 rounds of a solver.
+anchor that measures; an anchor is absent with a probability, independently in every sample, which
+is what asynchronous anchors look like, or for `outage` samples on average. A round of an experiment
+is a sample here; each gets 1, 4 or 16 rounds of a solver.
 """
 
 from dataclasses import field
@@ -34,9 +35,18 @@ METRICS = {
 PER_SAMPLE = (1, 4, 16)
 
 
-def _problems(settings: Settings, speed: jax.Array, key: jax.Array) -> Any:
+def _by_speed(settings: Settings, speed: jax.Array, key: jax.Array) -> Any:
+    return _problems(settings, speed, settings["absent"], key)
+
+
+def _by_absence(settings: Settings, absent: jax.Array, key: jax.Array) -> Any:
+    return _problems(settings, settings["speed"], absent, key)
+
+
+def _problems(settings: Settings, speed: Any, absent: Any, key: jax.Array) -> Any:
     """Return the problems of all samples, with a leading axis."""
-    present = number("present", settings["present"], above=0, at_most=1)
+    absent = number("absent", absent, at_least=0, at_most=1)
+    outage = number("outage", settings["outage"], at_least=1)
     clients, half, samples = settings["clients"], settings["half_width"], settings[ROUNDS]
     anchor_key, walk_key, noise_key, mask_key = jax.random.split(key, 4)
     anchors = half * jax.random.uniform(anchor_key, (clients, 2), minval=-1, maxval=1)
@@ -49,7 +59,7 @@ def _problems(settings: Settings, speed: jax.Array, key: jax.Array) -> Any:
     path = half - jnp.abs((walk + half) % (4 * half) - 2 * half)
     distances = jnp.linalg.norm(path[:, None] - anchors[None], axis=-1)
     ranges = distances + settings["sigma"] * jax.random.normal(noise_key, distances.shape)
-    seen = jax.random.bernoulli(mask_key, present, ranges.shape)
+    seen = ~_absences(mask_key, absent, outage, ranges.shape)
     # A client without a range counts for nothing in this sample.
     ranges = jnp.where(seen, jnp.maximum(ranges, 1e-3), jnp.nan)
 
@@ -57,6 +67,27 @@ def _problems(settings: Settings, speed: jax.Array, key: jax.Array) -> Any:
         return localization(anchors, measured, sigma=1.0, target=target)
 
     return jax.vmap(build)(ranges, path)
+
+
+def _absences(
+    key: jax.Array, absent: jax.Array, outage: jax.Array, shape: tuple[int, int]
+) -> jax.Array:
+    """Return which anchors are absent, bool, shape (samples, clients).
+
+    Each is a Markov chain with the stationary probability `absent`: whether it is absent is drawn
+    anew with the probability `1 / ((1 - absent) outage)`, at most 1, so that an absence lasts
+    `outage` samples on average, or as long as independent draws make it.
+    """
+    anew_key, drawn_key = jax.random.split(key)
+    chance = jnp.minimum(1 / (jnp.maximum(1 - absent, 1e-6) * outage), 1)
+    anew = jax.random.bernoulli(anew_key, chance, shape).at[0].set(True)
+    drawn = jax.random.bernoulli(drawn_key, absent, shape)
+
+    def advance(before: jax.Array, sample: tuple[jax.Array, jax.Array]) -> Any:
+        here = jnp.where(sample[0], sample[1], before)
+        return here, here
+
+    return jax.lax.scan(advance, drawn[0], (anew, drawn))[1]
 
 
 def _measure(solver: Any, problem: Any, state: Any) -> dict[str, jax.Array]:
@@ -113,7 +144,7 @@ def _between(values: jax.Array, rounds: int, every: int, gather: Any) -> jax.Arr
     return jnp.stack([gather(values[a:b]) for a, b in zip(starts, ends, strict=True)])
 
 
-def _methods(settings: Settings, speed: jax.Array) -> dict[str, Any]:
+def _methods(settings: Settings, swept: jax.Array) -> dict[str, Any]:
     solvers = {
         "FedADMM": fed_admm(rho=settings["rho"], local=local_prox()),
         "FSMDM tuned": fsmdm("tuned"),
@@ -127,25 +158,32 @@ def _methods(settings: Settings, speed: jax.Array) -> dict[str, Any]:
     return found | {"least squares of each sample": EachSample(losses.squared())}
 
 
-EXPERIMENTS = (
+_SETTINGS = {
+    "clients": 12,
+    "half_width": 30.0,
+    "outage": 1.0,
+    "sigma": 0.3,
+    "turning": 0.1,
+    "rho": 0.3,
+    "step": 3.0,
+}
+_SPEEDS = Sweep("speed", "speed of the target (m per sample)", (0.1, 0.3, 1.0, 3.0))
+_ABSENCES = Sweep("absent", "share of anchors absent", (0.0, 0.3, 0.6, 0.8))
+EXPERIMENTS = tuple(
     Experiment(
-        **texts(__file__)["localization-tracking"],
+        **texts(__file__)[name],
         metrics=METRICS,
-        sweep=Sweep("speed", "speed of the target (m per sample)", (0.1, 0.3, 1.0, 3.0)),
-        problem=_problems,
+        sweep=sweep,
+        problem=problem,
         methods=_methods,
-        settings={
-            "clients": 12,
-            "half_width": 30.0,
-            "present": 0.7,
-            "sigma": 0.3,
-            "turning": 0.1,
-            "rho": 0.3,
-            "step": 3.0,
-        },
+        settings=_SETTINGS | settings,
         rounds=200,
         records=2,
         quick={"trials": 40, "rounds": 100},
         figure=partial(figures.sweep_figure, metric="error", floor=1e-2),
-    ),
+    )
+    for name, sweep, problem, settings in (
+        ("localization-tracking", _SPEEDS, _by_speed, {"absent": 0.3}),
+        ("localization-dropouts", _ABSENCES, _by_absence, {"speed": 1.0}),
+    )
 )

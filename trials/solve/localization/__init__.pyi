@@ -1,3 +1,7 @@
+from fedjax_admm.trials.solve.localization._choice import (
+    Choice as Choice,
+    chosen_path as chosen_path,
+)
 from fedjax_admm.trials.solve.localization._figure import draw_location as draw_location
 from fedjax_admm.trials.solve.localization._fit import Location as Location, locate as locate
 from fedjax_admm.trials.solve.localization._path import (

@@ -7,11 +7,12 @@ import jax
 import numpy as np
 
 from fedjax_admm._shown import short_repr
-from fedjax_admm.direct import PathEstimate, dead_reckoning, locate_path
+from fedjax_admm.direct import PathEstimate
 from fedjax_admm.losses import squared
 from fedjax_admm.problems import localization
 from fedjax_admm.regions import Ellipse, dilution, ellipse, refine
 from fedjax_admm.trials.solve._command import Stages
+from fedjax_admm.trials.solve.localization._choice import Choice, chosen_path
 from fedjax_admm.trials.tables import KitLog
 
 LEVEL = 0.9  # of the ellipses
@@ -25,11 +26,17 @@ class LocatedPath:
     """A located path; a row per range, as in the file in the order of time."""
 
     log: KitLog
-    path: PathEstimate  # arrays of the host
+    choice: Choice
+    clock: bool  # whether the target's clock had an offset
     dilution: np.ndarray  # shape=(rows,): of all anchors at the place of the row
     windows: np.ndarray  # shape=(rows, dim): single windows of ranges by least squares, as measured
     corrected: np.ndarray  # shape=(rows, dim): the same with the offsets and the scale of the path
-    truth: Any  # shape=(rows, dim), NaN outside its times
+    truth: Any  # shape=(rows, dim), NaN where it is not known
+
+    @property
+    def path(self) -> PathEstimate:
+        """Return the path of the model that was chosen."""
+        return self.choice.path
 
     @property
     def rejected(self) -> np.ndarray:
@@ -63,45 +70,62 @@ class LocatedPath:
         return float(np.asarray(self.region().contains(self.truth))[there].mean())
 
 
-def locate_log(log: KitLog, stages: Stages | None = None) -> LocatedPath:
-    """Locate the path that a kit measured."""
+def locate_log(log: KitLog, stages: Stages | None = None, *, clock: bool = False) -> LocatedPath:
+    """Locate the path that a kit measured, with a clock of the target's own if asked for."""
     stages = stages or Stages()
-    motion: Any = {}
-    if log.odometry is not None:
-        moves, turns = dead_reckoning(log.times, *log.odometry.T)
-        motion |= {"moves": moves, "turns": turns}
     with stages("path"):
-        found = locate_path(
-            log.anchors, log.anchor, log.ranges, log.times, sigma=log.sigma, **motion
-        )
-        path = jax.tree.map(np.asarray, found)
+        choice = chosen_path(log, clock=clock)
+        path = choice.path
     with stages("windows"):
         # The path as the start spares windows the local minima far away.
-        windows = window_positions(log, log.ranges, path.positions)
-        known = (log.ranges - path.offsets[log.anchor]) / path.scale
+        windows = window_positions(log, log.ranges, path.positions, clock=clock)
+        known = (log.ranges - path.offsets[log.anchor] - path.clock) / path.scales[log.anchor]
         corrected = window_positions(log, known, path.positions)
-    truth = None
-    if log.truth is not None:
-        columns = [
-            np.interp(log.times, log.truth[:, 0], column, left=np.nan, right=np.nan)
-            for column in log.truth[:, 1:].T
-        ]
-        truth = np.stack(columns, -1)
-    spread = np.asarray(dilution(log.anchors, path.positions)["gdop"])
-    return LocatedPath(log, path, spread, windows, corrected, truth)
+    truth = None if log.truth is None else _truth(log, log.truth, np.asarray(path.positions))
+    geometry = dilution(log.anchors, path.positions, clock=clock)
+    return LocatedPath(log, choice, clock, np.asarray(geometry["gdop"]), windows, corrected, truth)
 
 
-def window_positions(log: KitLog, ranges: np.ndarray, start: np.ndarray) -> np.ndarray:
+def _truth(log: KitLog, truth: np.ndarray, places: np.ndarray) -> np.ndarray:
+    """Return the true place of every row, (rows, dim), NaN where it is not known.
+
+    It lies between two true places, if they are no further apart in time than two ranges. Of a
+    sparser truth each place is that of the nearest row alone, moved as the path moves from the one
+    time to the other.
+    """
+    own, times = truth[:, 0], log.times
+    found = np.stack(
+        [np.interp(times, own, column, left=np.nan, right=np.nan) for column in truth[:, 1:].T], -1
+    )
+    # Between distinct times: several ranges may share one.
+    apart = np.median(np.diff(np.unique(times)))
+    after = np.clip(np.searchsorted(own, times), 1, len(own) - 1)
+    found[own[after] - own[after - 1] > 2 * apart] = np.nan
+    nearest = np.clip(np.searchsorted(times, own), 1, len(times) - 1)
+    between = (own >= times[0]) & (own <= times[-1])
+    close = between & (times[nearest] - times[nearest - 1] <= 2 * apart)
+    nearest -= own - times[nearest - 1] < times[nearest] - own
+    here = np.stack([np.interp(own, times, column) for column in places.T], -1)
+    moved = truth[:, 1:] + places[nearest] - here
+    lone = close & np.isnan(found[nearest]).any(1)
+    found[nearest[lone]] = moved[lone]
+    return found
+
+
+def window_positions(
+    log: KitLog, ranges: np.ndarray, start: np.ndarray, *, clock: bool = False
+) -> np.ndarray:
     """Return the place of each row, (rows, dim), by least squares of the window around it alone.
 
     Args:
       log: anchors and rows.
       ranges: shape (rows,), metres, corrected or not.
       start: shape (rows, dim), metres.
+      clock: whether the ranges of a window share an unknown offset.
     """
 
     def place(distances: jax.Array, first: jax.Array) -> jax.Array:
-        problem = localization(log.anchors, distances, sigma=1.0, start=first)
-        return refine(problem, first, squared(), steps=20).position
+        problem = localization(log.anchors, distances, sigma=1.0, start=first, clock=clock)
+        return refine(problem, problem.start, squared(), steps=20).position
 
     return np.asarray(jax.jit(jax.vmap(place))(log.windows(ranges), start))

@@ -5,7 +5,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, ClassVar
 
 from fedjax_admm._shown import short_repr
-from fedjax_admm.trials.solve._options import MOST_ROUNDS, text, whole
+from fedjax_admm.trials.solve._options import MOST_ROUNDS, flag, text, whole
 from fedjax_admm.trials.solve._settings import Settings
 
 if TYPE_CHECKING:
@@ -31,12 +31,16 @@ class LocalizationSettings(Settings):
     truth: Annotated[
         str | None, text("File of the true path, which is only compared.", metavar="FILE")
     ] = None
+    clock: Annotated[
+        bool,
+        flag("--clock", "Ranges share an unknown offset over time: pseudo-ranges, differences."),
+    ] = False
     rounds: Annotated[int, whole("Global rounds of FSMDM.", at_most=MOST_ROUNDS)] = 3000
 
     def check_together(self) -> None:
-        """Check that only a path has an odometer and a true path."""
-        for name in ("odometry", "truth"):
-            if getattr(self, name) is not None and self.anchors is None:
+        """Check that only a path has an odometer, a true path and a clock."""
+        for name in ("odometry", "truth", "clock"):
+            if getattr(self, name) not in (None, False) and self.anchors is None:
                 raise self.mistake("belongs to a path, which has {anchors}; give both", name)
 
     def wide(self) -> bool:
@@ -50,7 +54,7 @@ class LocalizationSettings(Settings):
         if self.anchors is None:
             return read_ranges(path)
         others = (None if name is None else Path(name) for name in (self.odometry, self.truth))
-        return read_kit(path, Path(self.anchors), *others)
+        return read_kit(path, Path(self.anchors), *others, signed=self.clock)
 
     def solve(self, data: Any, title: str, stages: "Stages") -> "Solution":
         """Locate the target, or its path."""
@@ -58,10 +62,12 @@ class LocalizationSettings(Settings):
             from fedjax_admm.trials.solve.localization import _path, _path_report
 
             # Some matrices of the size of the filter's state per range.
-            size = 2 * len(data.axes) + 1 + len(data.names)
+            size = 2 * len(data.axes) + 1 + self.clock + 2 * len(data.names)
             numbers = 12 * len(data.ranges) * size**2
             self.check_memory("the path", numbers, "give fewer ranges or fewer anchors")
-            return _path_report.path_solution(_path.locate_log(data, stages), self, title)
+            return _path_report.path_solution(
+                _path.locate_log(data, stages, clock=self.clock), self, title
+            )
         from fedjax_admm.trials.solve.localization import _fit, _report
 
         return _report.solution(_fit.locate(data, self.rounds, stages), self, title)
