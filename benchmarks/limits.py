@@ -3,6 +3,7 @@
     python benchmarks/limits.py                       all families, as in benchmarks/README.md
     python benchmarks/limits.py --families hfsad gtv  some of them
     python benchmarks/limits.py --quick               small sizes: does it still work
+    python benchmarks/limits.py --bounds              only: flops, bytes or latency (no C compiler)
 
 Problems are drawn before any clock starts. C, NumPy and the engine, pinned to one core and on two,
 take turns; medians over repeats. Every configuration has a process of its own, which waits between
@@ -11,7 +12,8 @@ out a wide loop among threads of its own otherwise. The engine compiles before t
 
 "Difference" is the largest of a result to C's, relative to the largest number of C's, the median
 over trials (where problems have several minima, rounding sends a few trials to others); the mean
-error says whether it matters. Without a C compiler, one sentence says so, and nothing is measured.
+error says whether it matters. Without a C compiler, one sentence says so, and no table is printed.
+At last, a table says which bound of the machine each family meets (`limits.bounds`).
 """
 
 import argparse
@@ -27,6 +29,8 @@ import tempfile
 import time
 from pathlib import Path
 from typing import Any
+
+from limits import bounds
 
 HERE = Path(__file__).parent
 FAMILIES = ("fsmdm", "hfsad", "zcdp", "gtv", "gtv_blocks", "fedmc")
@@ -79,6 +83,12 @@ def work_for(family: str, name: str, folder: Path) -> None:
         jax.config.update("jax_compilation_cache_dir", str(folder / f"cache{devices}"))
         jax.config.update("jax_persistent_cache_min_compile_time_secs", 0.0)
     problem = pickle.loads((folder / "problem").read_bytes())
+    if name == "bounds":
+        found = module.one_round(problem)
+        solver, made, options = (*found, {})[:3]
+        passes = getattr(module, "PASSES", 1)
+        print(json.dumps(bounds.counted(solver, made, passes, **options)._asdict()), flush=True)
+        return
     go = module.engine(problem) if name in ENGINES else _timed(module.numpy(problem))
     if name in ENGINES:
         go()
@@ -156,6 +166,29 @@ def measure(family: str, command: str, repeats: int, quick: bool) -> None:
         _report(module, problem, work, taken, results)
 
 
+def bound(family: str, repeats: int, quick: bool) -> str:
+    """Return the row of a family in the table of bounds."""
+    with tempfile.TemporaryDirectory() as name:
+        folder = Path(name)
+        if quick:
+            (folder / "quick").touch()
+        subprocess.run(_call(family, "draw", folder), check=True)
+        line = subprocess.run(
+            _call(family, "bounds", folder), check=True, capture_output=True, text=True
+        ).stdout.splitlines()[-1]
+        worker = subprocess.run(
+            _call(family, "engine, one core", folder),
+            check=True,
+            capture_output=True,
+            text=True,
+            input="\n" * repeats,
+        )
+        work, *seconds = worker.stdout.splitlines()
+    each = statistics.median(map(float, seconds)) / json.loads(work)["rounds"]
+    one = bounds.Round(**json.loads(line))
+    return f"| {family} | {bounds.verdict(one, each)} |"
+
+
 def _call(family: str, name: str, folder: Path) -> list[str]:
     return [sys.executable, __file__, "--one", family, name, str(folder)]
 
@@ -198,6 +231,7 @@ def main() -> None:
     parser.add_argument("--families", nargs="+", choices=FAMILIES, default=FAMILIES)
     parser.add_argument("--repeats", type=int, default=5)
     parser.add_argument("--quick", action="store_true")
+    parser.add_argument("--bounds", action="store_true", help="the table of bounds alone")
     parser.add_argument("--one", nargs=3, help=argparse.SUPPRESS)
     given = parser.parse_args()
     if given.one:
@@ -205,12 +239,16 @@ def main() -> None:
         work_for(family, name, Path(folder))
         return
     sys.path[:0] = [str(HERE.parent)]
-    command = compiler()
-    if command is None:
-        print("No C compiler was found (cc, gcc or clang): nothing is measured.")
-        return
-    for family in given.families:
+    command = None if given.bounds else compiler()
+    if command is None and not given.bounds:
+        print("No C compiler was found (cc, gcc or clang): nothing is compared with C.")
+    for family in given.families if command else ():
         measure(family, command, given.repeats, given.quick)
+    print("\nA round of one run (of HFSAD a pass) on one core, by XLA's count.\n")
+    print("| | flops | bytes | peak Gflop/s | GB/s | flops us | bytes us | takes us | bound |")
+    print("|---|---|---|---|---|---|---|---|---|")
+    for family in given.families:
+        print(bound(family, given.repeats, given.quick), flush=True)
 
 
 if __name__ == "__main__":

@@ -46,7 +46,10 @@ from fedjax_admm.schedules import (
     from_optax as from_optax,
     schedule as schedule,
 )
-from fedjax_admm.search import grid_search as grid_search
+from fedjax_admm.search import (
+    grid_search as grid_search,
+    successive_halving as successive_halving,
+)
 from fedjax_admm.solvers.private._key_uses import key_reuse_allowed as key_reuse_allowed
 from fedjax_admm.traffic import Traffic as Traffic
 from fedjax_admm.trials.engine import monte_carlo as monte_carlo

@@ -1,15 +1,23 @@
-"""Choosing hyper-parameters: one compiled call runs a solver at every value of a grid.
+"""Choosing hyper-parameters: a solver at every value of a grid, or at fewer and fewer of them.
 
-Give it a problem whose score does not look at the data by which the final result is judged, such as
-`MatrixCompletion.tuning`.
+    grid_search(solver, values, problem, key, ...)          one problem, one compiled call
+    successive_halving(score, values, draw, key, ...)       many problems, and half of the values
+                                                            after every stage
+
+Give them a problem whose score does not look at the data by which the final result is judged, such
+as `MatrixCompletion.tuning`.
 """
 
+import math
+import os
 from collections.abc import Callable
 from functools import partial
+from pathlib import Path
 from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
+import numpy as np
 
 from fedjax_admm._checks import (
     InputError,
@@ -17,9 +25,10 @@ from fedjax_admm._checks import (
     function_of,
     one_line,
     real_array,
+    typed_key,
 )
-from fedjax_admm._host import compiled_once
-from fedjax_admm._run import Measure, run
+from fedjax_admm._host import compiled, compiled_once
+from fedjax_admm._run import Checkpoint, Measure, identity_of, run
 from fedjax_admm._shown import short_repr
 from fedjax_admm.participation import Participation
 
@@ -71,15 +80,7 @@ def grid_search(
     """
     rounds = count("rounds", rounds)
     function_of("solver", solver, "value")
-    real_array("values", jax.tree.leaves(values)[:1])
-    lengths = {jnp.shape(leaf)[:1] for leaf in jax.tree.leaves(values)}
-    if len(lengths) != 1 or lengths & {(), (0,)}:
-        raise InputError(
-            "must be a pytree of arrays with one leading axis, the grid, but it is "
-            f"{one_line(values)}",
-            argument="values",
-            value=values,
-        )
+    settings = _settings(values)
     width = None if width is None else count("width", width)
 
     def score(value):
@@ -101,10 +102,178 @@ def grid_search(
         last = result.trace[metric][-1]
         return jnp.where(jnp.isfinite(last), last, jnp.inf)
 
-    if width is None:
-        width = 1 if jax.default_backend() == "cpu" else len(jax.tree.leaves(values)[0])
-    # A batch of one costs more than no batch.
-    mapped = partial(jax.lax.map, score, batch_size=None if width == 1 else width)
-    scores = compiled_once(mapped, values)
+    scores = compiled_once(partial(_mapped, score, _width(settings, width)), values)
     place = jnp.argmin(scores).astype(jnp.int32)
     return GridSearch(solver(jax.tree.map(lambda leaf: leaf[place], values)), place, scores)
+
+
+@short_repr
+class Stage(NamedTuple):
+    """A stage of `successive_halving`: all of its settings have run on the same problems."""
+
+    places: np.ndarray  # shape=(settings,), int64: in the grid
+    scores: np.ndarray  # shape=(trials, settings): infinite where a run failed
+    rounds: int  # of every run
+
+
+@short_repr
+class Halving(NamedTuple):
+    """What `successive_halving` returns."""
+
+    best: Any  # the value with the smallest mean score in the last stage
+    place: int  # its place in the grid
+    stages: tuple[Stage, ...]
+
+    def differences(self) -> tuple[np.ndarray, np.ndarray]:
+        """Return by how much the others of the last stage are worse than the best, on the average.
+
+        Returns:
+          Mean over trials of the paired differences, and its standard error, shape (settings,)
+          each, in the order of `stages[-1].places`; NaN where a run failed.
+        """
+        places, scores, _ = self.stages[-1]
+        with np.errstate(invalid="ignore"):
+            apart = scores - scores[:, places == self.place]
+            mean = apart.mean(0)
+            spread = apart.std(0, ddof=1) if len(apart) > 1 else np.full(mean.shape, np.nan)
+        return mean, spread / math.sqrt(len(apart))
+
+
+def successive_halving(
+    score: Callable[[Any, Any, jax.Array, int], jax.Array],
+    values: Any,
+    draw: Callable[[jax.Array], Any],
+    key: jax.Array,
+    *,
+    trials: int,
+    rounds: int,
+    stages: int | None = None,
+    width: int | None = None,
+    checkpoint: str | os.PathLike[str] | None = None,
+) -> Halving:
+    """Choose among many settings: run all on a small budget, and the better half on twice as much.
+
+    The budget of a setting is trials times rounds. Stage s of S has the budget `trials rounds /
+    2^(S-1-s)`, divided between both: two trials and few rounds at first, all trials and all rounds
+    at last. All settings of a stage run on the same problems with the same keys, so that they are
+    told apart by paired differences, and the better half by the mean goes on. Of 100 settings, six
+    stages take a fifth of the work of the whole grid.
+
+    A setting that is slow at first and best in the end can be lost: ask for fewer stages where
+    early rounds tell little. Every stage is one compiled program.
+
+    Args:
+      score: `score(value, drawn, key, rounds) -> number` to make small, such as the error of
+        `run(solver(value), drawn, key, rounds=rounds, ...)` after the last round; `rounds` is
+        static. A function of the module level, or a fixed one: a fresh one compiles again.
+      values: a pytree of arrays with a leading axis, the settings.
+      draw: `draw(key) -> drawn`, such as a problem; drawn once for all settings of a trial.
+      key: a typed key, of which no later evaluation makes use.
+      trials: of the last stage.
+      rounds: of the last stage.
+      stages: how many; as many as leave two settings, six at most, if None.
+      width: as in `grid_search`, the settings of a trial that run side by side.
+      checkpoint: a file into which the scores are written after each stage, whole or not at all;
+        where it is there already, the search goes on from it.
+
+    Returns:
+      A `Halving`.
+
+    Raises:
+      InputError: an argument does not fit, the checkpoint is of another search, or no setting has
+        a finite mean in the last stage.
+
+    Reference: K. Jamieson, A. Talwalkar, "Non-stochastic Best Arm Identification and Hyperparameter
+    Optimization", AISTATS 2016, algorithm 1.
+    """
+    typed_key(key)
+    function_of("score", score, "value", "drawn", "key", "rounds")
+    function_of("draw", draw, "key")
+    settings = _settings(values)
+    trials, rounds = count("trials", trials), count("rounds", rounds)
+    most = max(1, math.ceil(math.log2(settings)))
+    stages = min(6, most) if stages is None else count("stages", stages, at_most=most)
+    keys = jax.random.split(key, trials)
+    budgets = [_budget(trials, rounds, stages - 1 - stage) for stage in range(stages)]
+    numbers = [math.ceil(settings / 2**stage) for stage in range(stages)]
+    known = [
+        np.full((some, number), np.nan) for (some, _), number in zip(budgets, numbers, strict=True)
+    ]
+    file = None
+    if checkpoint is not None:
+        sizes = {"trials": trials, "rounds": rounds, "stages": stages}
+        given = {"score": score, "values": values, "draw": draw, "key": key}
+        file = Checkpoint(Path(checkpoint), identity_of(given | sizes))
+        known = file.read(lambda: known) or known
+    places, done = np.arange(settings), []
+    for stage, (number, (some, length)) in enumerate(zip(numbers, budgets, strict=True)):
+        if stage:
+            order = np.argsort(known[stage - 1].mean(0), kind="stable")
+            places = places[np.sort(order[:number])]
+        if np.isnan(known[stage]).any():
+            left = jax.tree.map(lambda leaf, kept=places: jnp.asarray(leaf)[kept], values)
+            static = {"score": score, "draw": draw, "rounds": length}
+            found = _stage(left, keys[:some], **static, width=_width(number, width))
+            known[stage] = np.asarray(found, float)
+            if file is not None:
+                file.write(known)
+        done.append(Stage(places, known[stage], length))
+    means = known[-1].mean(0)
+    place = int(places[np.argmin(means)])
+    if not np.isfinite(means.min()):
+        raise InputError(
+            f"must hold one that stays finite in all {trials} trials, but none of those that were "
+            "left does",
+            argument="values",
+            value=values,
+        )
+    return Halving(jax.tree.map(lambda leaf: leaf[place], values), place, tuple(done))
+
+
+def _budget(trials: int, rounds: int, halvings: int) -> tuple[int, int]:
+    """Return trials and rounds whose product is halved so many times, both in turns."""
+    some = min(trials, max(2, math.ceil(trials / 2 ** (halvings // 2))))
+    share = trials / some / 2**halvings
+    return some, min(rounds, max(1, round(rounds * share)))
+
+
+@compiled
+def _stage(values, keys, *, score, draw, rounds, width) -> jax.Array:
+    """Return the score of every setting in every trial, shape (trials, settings)."""
+
+    def of_trial(key):
+        draw_key, run_key = jax.random.split(key)
+        drawn = draw(draw_key)
+
+        def one(value):
+            found = score(value, drawn, run_key, rounds)
+            return jnp.where(jnp.isfinite(found), found, jnp.inf)
+
+        return _mapped(one, width, values)
+
+    return jax.lax.map(of_trial, keys)
+
+
+def _settings(values: Any) -> int:
+    """Return the length of the leading axis of a grid."""
+    real_array("values", jax.tree.leaves(values)[:1])
+    lengths = {jnp.shape(leaf)[:1] for leaf in jax.tree.leaves(values)}
+    if len(lengths) != 1 or lengths & {(), (0,)}:
+        raise InputError(
+            "must be a pytree of arrays with one leading axis, the grid, but it is "
+            f"{one_line(values)}",
+            argument="values",
+            value=values,
+        )
+    return lengths.pop()[0]
+
+
+def _width(settings: int, width: int | None) -> int:
+    if width is not None:
+        return width
+    return 1 if jax.default_backend() == "cpu" else settings
+
+
+def _mapped(function: Callable, width: int, values: Any) -> Any:
+    # A batch of one costs more than no batch.
+    return jax.lax.map(function, values, batch_size=None if width == 1 else width)

@@ -7,6 +7,7 @@ A module of a family has
     numpy(problem) -> function        that does all rounds in NumPy and returns what C writes
     engine(problem) -> function       that does them by fedjax-admm, and returns (result, seconds)
     work(problem) -> Work             arithmetic and memory of a round, as its docstring counts
+    one_round(problem) -> solver, problem[, options]   of one run, for `bounds`
     score(problem, result) -> float   the mean error of a result
 
 Nothing here imports JAX before a function is called: the process decides first on which cores it

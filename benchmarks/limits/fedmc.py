@@ -107,6 +107,14 @@ def numpy(problem):
     return go
 
 
+def one_round(problem):
+    import jax
+
+    made, start = jax.tree.map(jax.numpy.asarray, (problem["problems"], problem["start"]))
+    options = {"participation": _drawn(), "start": start, "key": jax.random.key(2)}
+    return _solver(), made, options
+
+
 def engine(problem):
     import time
 

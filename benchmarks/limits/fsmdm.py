@@ -56,6 +56,14 @@ def numpy(problem):
     return go
 
 
+def one_round(problem):
+    import jax
+
+    import fedjax_admm as fa
+
+    return fa.solvers.fsmdm(), jax.tree.map(lambda a: jax.numpy.asarray(a[0]), problem["problems"])
+
+
 def engine(problem):
     import jax
 

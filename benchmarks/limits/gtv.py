@@ -57,6 +57,17 @@ def numpy(problem):
     return lambda: nfl.numpy_rounds(network, nfl.LAM, problem["rounds"])
 
 
+def one_round(problem):
+    import jax
+
+    import fedjax_admm as fa
+
+    made = jax.tree.map(jax.numpy.asarray, problem["problems"])
+    if problem["runs"] > 1:
+        made = jax.tree.map(lambda leaf: leaf[0], made)
+    return fa.solvers.gtv_primal_dual(made, nfl.LAM, ratio=1.0), made
+
+
 def engine(problem):
     import time
 

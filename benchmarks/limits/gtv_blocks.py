@@ -11,7 +11,7 @@ import numpy as np
 from limits import drawn, given, gtv, monte_carlo
 
 SOURCE, OPTIONS, NUMPY_REPEATS = "gtv", ["-DDIM=2"], 1
-pack, score, work = gtv.pack, gtv.score, gtv.work
+pack, one_round, score, work = gtv.pack, gtv.one_round, gtv.score, gtv.work
 
 
 def draw(quick: bool) -> dict[str, Any]:

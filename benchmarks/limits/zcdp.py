@@ -100,24 +100,35 @@ def numpy(problem):
     return go
 
 
+def _solver(one, plan):
+    import fedjax_admm as fa
+    from fedjax_admm.privacy import gaussian_release
+    from fedjax_admm.schedules import power_decay
+
+    release = gaussian_release(plan, one.clip)
+    steps = power_decay(one.step, one.power)
+    return fa.solvers.private_networked_admm(release, rho=one.rho, step_size=steps)
+
+
+def one_round(problem):
+    import jax
+
+    task, levels = next(iter(_settings(problem).items()))
+    made = jax.tree.map(lambda a: jax.numpy.asarray(a[0]), problem["problems"][task])
+    return _solver(*levels[0]), made
+
+
 def engine(problem):
     import jax
     import jax.numpy as jnp
 
     import fedjax_admm as fa
-    from fedjax_admm.privacy import gaussian_release
-    from fedjax_admm.schedules import power_decay
 
     key, trials, rounds = jax.random.key(0), problem["trials"], problem["rounds"]
     of = given(problem["problems"], key, trials)
 
-    def solver(one, plan):
-        release = gaussian_release(plan, one.clip)
-        steps = power_decay(one.step, one.power)
-        return fa.solvers.private_networked_admm(release, rho=one.rho, step_size=steps)
-
     def stacked(levels):
-        return jax.tree.map(lambda *leaves: jnp.stack(leaves), *(solver(*one) for one in levels))
+        return jax.tree.map(lambda *leaves: jnp.stack(leaves), *(_solver(*one) for one in levels))
 
     solvers = {task: stacked(levels) for task, levels in _settings(problem).items()}
 

@@ -1,4 +1,9 @@
-from fedjax_admm._run._checkpoints import load as load, save as save
+from fedjax_admm._run._checkpoints import (
+    Checkpoint as Checkpoint,
+    identity_of as identity_of,
+    load as load,
+    save as save,
+)
 from fedjax_admm._run._checks import (
     check_arrays as check_arrays,
     check_methods as check_methods,

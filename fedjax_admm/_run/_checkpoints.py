@@ -125,7 +125,7 @@ def _placed(array: Any, leaf: Any) -> Any:
 
 @short_repr
 class Checkpoint(NamedTuple):
-    """A file into which a run is written while it runs."""
+    """A file into which a run, or a search, is written while it runs."""
 
     path: Path
     identity: dict[str, str]  # by part of the call: a digest of what it was given
@@ -155,7 +155,7 @@ class Checkpoint(NamedTuple):
                 f"{listed(others)} {verb}",
                 argument="checkpoint",
                 value=self.path,
-                remedy="call run as it was called, or give another path",
+                remedy="repeat the call as it was, or give another path",
             )
         return _like(leaves, like(), self.path)
 
@@ -191,9 +191,7 @@ def opened_checkpoint(
         multiple("checkpoint_every", length, "every", every)
     names = ("solver", "problem", "key", "participation", "start")
     call = dict(zip(names, arguments, strict=True)) | named
-    identity = {name: _digest(value) for name, value in call.items()}
-    releases = f"fedjax-admm {__version__}, jax {jax.__version__}"
-    file = Checkpoint(Path(path), {**identity, "release of fedjax-admm or of jax": releases})
+    file = Checkpoint(Path(path), identity_of(call))
     done = file.read(like)
     if done is not None:
         ended = done.trace["round"].shape[0] * every
@@ -209,6 +207,13 @@ def opened_checkpoint(
             what = f"holds all {rounds} rounds; nothing is computed"
         print(f"{path} {what}.", file=sys.stderr)
     return {"length": length, "done": done, "write": file.write}
+
+
+def identity_of(call: Mapping[str, Any]) -> dict[str, str]:
+    """Return a digest of every argument of a call, and the releases that compute it."""
+    releases = f"fedjax-admm {__version__}, jax {jax.__version__}"
+    digests = {name: _digest(value) for name, value in call.items()}
+    return {**digests, "release of fedjax-admm or of jax": releases}
 
 
 def _digest(value: Any) -> str:
