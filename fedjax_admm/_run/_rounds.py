@@ -50,7 +50,7 @@ from fedjax_admm._run._noise import check_wrapped, key_use
 from fedjax_admm._run._progress import check_untraced, loop_in_blocks, scan_in_blocks
 from fedjax_admm._run._shortfalls import tell_unsolved, unsolved
 from fedjax_admm._shown import short_repr
-from fedjax_admm.capabilities import check_capabilities, shaped, streams
+from fedjax_admm.capabilities import check_capabilities, first_state, shaped, streams
 from fedjax_admm.devices import over_clients, replicate_uneven
 from fedjax_admm.participation import Everyone, Participation, check_process
 from fedjax_admm.protocol import RoundInfo, Solver
@@ -384,7 +384,7 @@ def first_round_state(solver, problem, key, participation, start) -> RoundState:
         return RoundState(
             jnp.zeros((), jnp.int32),
             participation.init(participation_key(key), shape),
-            solver.init(problem, init_key(key)),
+            first_state(solver, problem, init_key(key)),
             fingerprint_of(key),
         )
 

@@ -1,3 +1,13 @@
+from fedjax_admm.capabilities._client_states import (
+    KeptStates as KeptStates,
+    at_state as at_state,
+    averaged_states as averaged_states,
+    check_kept as check_kept,
+    first_state as first_state,
+    kept_states as kept_states,
+    numbers_in_states as numbers_in_states,
+    slopes_and_states as slopes_and_states,
+)
 from fedjax_admm.capabilities._needs import (
     check_capabilities as check_capabilities,
     has as has,
@@ -6,6 +16,7 @@ from fedjax_admm.capabilities._needs import (
 from fedjax_admm.capabilities._problems import (
     Access as Access,
     Clients as Clients,
+    ClientStates as ClientStates,
     ClippedGradients as ClippedGradients,
     DifferenceOfConvex as DifferenceOfConvex,
     FactorData as FactorData,

@@ -133,6 +133,22 @@ class Minibatches(Gradients, Protocol):
         ...
 
 
+class ClientStates(Gradients, Protocol):
+    """Losses that read a state of each client, such as running statistics, and change it."""
+
+    states: Any  # a pytree (clients, ...): the states at which the losses are
+
+    def with_states(self, states: Any) -> Any:
+        """Return the problem at other states, a pytree (clients, ...)."""
+        ...
+
+    def gradients_and_states(
+        self, points: jax.Array, key: jax.Array | None = None
+    ) -> tuple[jax.Array, Any]:
+        """Return the gradients, as `Gradients` has them, and the states after they are computed."""
+        ...
+
+
 class ClippedGradients(Protocol):
     """Gradients with a bounded contribution of each sample, for private solvers."""
 

@@ -11,7 +11,7 @@ import jax.numpy as jnp
 from fedjax_admm._checks import InputError, count
 from fedjax_admm._run import in_dtype_of, init_key
 from fedjax_admm._shown import short_repr
-from fedjax_admm.capabilities import check_capabilities
+from fedjax_admm.capabilities import check_capabilities, check_kept
 from fedjax_admm.deploy._files import load, save
 from fedjax_admm.deploy._links import (
     STAR,
@@ -84,6 +84,14 @@ class Client:
         like = partial(_start, num_clients=num_clients)
         curvature = jax.ShapeDtypeStruct((), first.dtype)
         self._like, said, upload = jax.eval_shape(like, self.solver, problem, first, curvature, key)
+        check_kept(solver, problem, self._like)
+        if getattr(problem, "average_state", False):
+            raise InputError(
+                "must be False in a deployment, whose messages hold models alone",
+                argument="average_state",
+                value=True,
+                remedy="leave the states private",
+            )
         self._shapes: Shapes = shapes_of(said, upload)
         sends = jax.eval_shape(partial(_sends, num_clients=num_clients), self.solver, first)
         self._sends: Any = sends

@@ -20,6 +20,7 @@ from fedjax_admm.capabilities import (
     KnownOptimum,
     OnStar,
     Values,
+    at_state,
     needs,
 )
 from fedjax_admm.kernels import safe_norm
@@ -118,7 +119,8 @@ def _judged(solver: Any, problem: Any, state: Any) -> tuple[Any, jax.Array]:
     """Return the problem as it stands in a state, and the one model that is judged, (dim,)."""
     judged = getattr(solver, "judged", None)
     estimate = solver.estimate(state)
-    problem, models = (problem, estimate) if judged is None else judged(problem, state)
+    now = (at_state(problem, state), estimate) if judged is None else judged(problem, state)
+    problem, models = now
     return problem, models if models.ndim == 1 else jnp.mean(models, 0)
 
 

@@ -13,7 +13,7 @@ from typing import Any
 import jax
 import jax.numpy as jnp
 
-from fedjax_admm.capabilities import Clients, Scores, needs
+from fedjax_admm.capabilities import Clients, Scores, at_state, needs
 
 
 @needs(Clients, Scores)
@@ -98,4 +98,4 @@ def calibration_error(
 
 def _scores(solver: Any, problem: Any, state: Any) -> jax.Array:
     """Return every client's mean score, shape (clients,)."""
-    return problem.scores(solver.estimate(state))
+    return at_state(problem, state).scores(solver.estimate(state))

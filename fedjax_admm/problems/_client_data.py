@@ -28,6 +28,7 @@ class Client(NamedTuple):
     size: jax.Array  # shape=(), int32: how many of them there are
     number: jax.Array  # shape=(), int32: the client's number among all clients
     key: Any = None  # a typed key of its losses; None where no round gives one
+    state: Any = None  # a pytree: the state of its losses; None where they have none
 
 
 class ClientData(Protocol):

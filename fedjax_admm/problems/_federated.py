@@ -13,6 +13,7 @@ from fedjax_admm._checks import (
     InputError,
     count,
     default_float,
+    flag,
     function_of,
     is_concrete,
     one_line,
@@ -29,7 +30,8 @@ from fedjax_admm.problems._client_arrays import (
     one_client,
     one_sample,
 )
-from fedjax_admm.problems._federated_problem import Difference, Federated, key_parameter
+from fedjax_admm.problems._client_losses import at_client_state, parameter
+from fedjax_admm.problems._federated_problem import Difference, Federated
 from fedjax_admm.problems._inner import as_inner, exact_prox, prepared_rows
 from fedjax_admm.problems._layouts import flat_layout, shapes_of_parameters
 from fedjax_admm.problems._smoothing import Smoothing, as_smoothing
@@ -57,6 +59,8 @@ def federated(
     train: Any = None,
     score: Loss | None = None,
     held_out: Any = None,
+    state: Any = None,
+    average_state: bool = False,
     mask: ArrayLike | None = None,
     sizes: ArrayLike | None = None,
 ) -> Federated:
@@ -67,7 +71,9 @@ def federated(
         whose difference is the loss. A parameter `key`, as for dropout, gets a typed key of its own
         for each client, step and sample, from the key of the round, whoever else is computed. What
         has no such key, which are values, measures and proximal maps, leaves it at its default; if
-        it has none, it gets a key that is the same in all calls.
+        it has none, it gets a key that is the same in all calls. A parameter `state` gets the
+        client's state, such as running statistics, and the loss returns `(value, state)`: the
+        value, and the state after it.
       data: the clients' samples. A list holds a pytree per client, whose arrays have a leading
         axis of samples; the clients may have different numbers of them. Any other pytree is
         stacked: its arrays have the axes (clients, samples, ...), and `mask` marks the samples
@@ -109,9 +115,16 @@ def federated(
         "layers/0/weight", or a pytree of bools of the structure of `start` or of its beginning.
         Only these travel; the others stay as they are, of any dtype. All floating arrays if None.
       score: `score(params, sample) -> scalar` by which models are judged, such as 1 where the class
-        is right; for `measures.accuracy`.
+        is right; for `measures.accuracy`. A parameter `state` gets the client's present state.
       held_out: samples for it, a pytree whose arrays have a leading axis of samples; the clients'
         own if None.
+      state: the state of a client before the first round, a pytree of arrays, for a loss that has
+        one. Floating arrays get the dtype of the parameters. The samples of a minibatch read the
+        same state; the one after it is the mean of what they return. It is private: it changes
+        where the client computes gradients in a round, and is never sent.
+      average_state: whether states travel with the models. After each round, all clients have the
+        plain mean of the states of those who sent in it; what is no floating array stays private.
+        States travel as they are, past the solver's exchange.
       mask: bool, shape (clients, samples), for stacked data; all samples count if None.
       sizes: shape (clients,), for data that a function makes.
     """
@@ -128,13 +141,23 @@ def federated(
         raise InputError(
             "must be given for a loss of minibatches", argument="batch_size", value=None
         )
-    _check_loss(loss_function, start, sample, size if batch else None)
-    if score is not None:
-        function_of("score", score, "params", "sample")
-        _check_scalar("score", score, start, sample)
+    own = _first_state(loss_function, state, first.dtype)
+    if average_state and own is None:
+        raise InputError(
+            "is for a loss with a {state}",
+            argument="average_state",
+            value=average_state,
+            others=["state"],
+        )
+    _check_loss(loss_function, start, sample, own, size if batch else None)
     judged = None if held_out is None else held_out_samples(held_out, first.dtype)
-    if score is not None and judged is not None:
-        _check_scalar("score", score, start, jax.eval_shape(first_row, judged), "held-out sample")
+    if score is not None:
+        known = at_client_state(score, own)
+        function_of("score", known, "params", "sample")
+        _check_scalar("score", known, start, sample)
+        if judged is not None:
+            held = jax.eval_shape(first_row, judged)
+            _check_scalar("score", known, start, held, "held-out sample")
     proximal = _in_dtype(as_inner(optimizer), first.dtype)
     if prepare is not None and prox is None:
         raise InputError(
@@ -176,6 +199,8 @@ def federated(
         graph=graph,
         held_out=judged,
         prepared=prepared,
+        states=jax.tree.map(lambda leaf: jnp.broadcast_to(leaf, (number, *leaf.shape)), own),
+        private_rate=None,
         prepare=prepare,
         loss=loss_function,
         score=score,
@@ -184,6 +209,7 @@ def federated(
         batch_size=size,
         epochs=sampling == "epochs",
         batch=batch,
+        average_state=flag("average_state", average_state),
     )
     _check_batch(problem)
     _check_start(problem)
@@ -200,21 +226,54 @@ def _loss(loss: Any) -> Loss:
             argument="loss",
             value=loss,
         )
-    if key_parameter(loss) is None:
+    if parameter("key", loss) is None and parameter("state", loss) is None:
         function_of("loss", loss, "params", "sample")
     return cast(Loss, loss)
 
 
-def _check_loss(loss: Loss, start: Any, sample: Any, batch_size: int | None) -> None:
-    """Check that a loss returns one floating number for a sample, or for a minibatch."""
-    if key_parameter(loss) is not None:
-        loss = partial(loss, key=jax.random.key(0))
-    if batch_size is None:
-        return _check_scalar("loss", loss, start, sample)
-    rows = jax.tree.map(
-        lambda leaf: jax.ShapeDtypeStruct((batch_size, *leaf.shape), leaf.dtype), sample
+def _first_state(loss: Loss, state: Any, dtype: Any) -> Any:
+    """Return the state of a client before the first round, in arrays; None of a loss without."""
+    asks = parameter("state", loss) is not None
+    if asks == (state is not None):
+        return _in_dtype(jax.tree.map(jnp.asarray, state), dtype)
+    raise InputError(
+        "must be given for a loss with a parameter state"
+        if asks
+        else "is for a loss with a parameter state, which this one lacks",
+        argument="state",
+        value=state,
+        remedy="write loss(params, sample, state) -> (value, state)" if state is not None else None,
     )
-    return _check_scalar("loss", loss, start, rows, "minibatch")
+
+
+def _check_loss(loss: Loss, start: Any, sample: Any, state: Any, batch_size: int | None) -> None:
+    """Check that a loss returns one floating number for a sample or a minibatch, and its state."""
+    if parameter("key", loss) is not None:
+        loss = partial(loss, key=jax.random.key(0))
+    called = "sample" if batch_size is None else "minibatch"
+    if batch_size is not None:
+        sample = jax.tree.map(
+            lambda leaf: jax.ShapeDtypeStruct((batch_size, *leaf.shape), leaf.dtype), sample
+        )
+    if state is None:
+        return _check_scalar("loss", loss, start, sample, called)
+    both = at_client_state(loss, state)
+    result = shapes_of("loss", both, {"parameters": start, f"one {called}": sample})
+    if not (isinstance(result, tuple) and len(result) == 2):
+        raise InputError(
+            f"must return (value, state), but it returns {one_line(result)}",
+            argument="loss",
+            value=loss,
+        )
+    shapes, returned = (jax.tree.map(lambda leaf: leaf.shape, tree) for tree in (state, result[1]))
+    if returned != shapes:
+        raise InputError(
+            f"must return a state of the shapes {one_line(shapes)}, but it returns "
+            f"{one_line(returned)}",
+            argument="loss",
+            value=loss,
+        )
+    return _check_scalar("loss", lambda params, rows: both(params, rows)[0], start, sample, called)
 
 
 def _check_scalar(

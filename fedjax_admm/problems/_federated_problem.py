@@ -7,7 +7,16 @@ the order of the data, in the place of the samples; what does not fill the last 
 
     f_l(w) = c_l / K_l sum_k loss(w, batch_lk),  K_l = floor(M_l / B).
 
-A loss with a parameter `key` gets a key of its own for each term of the sum, see `_terms`.
+A loss with a parameter `key` gets a key of its own for each term of the sum, see `terms_of`.
+
+A loss with a parameter `state` returns its value and the state after it. All terms of a sum read
+the client's state s_l of before, and the state after the sum is the mean of what they return,
+
+    s_l <- mean over the terms j of s_lj,   (loss(w, sample_lj, s_l), s_lj)
+
+of what is no floating array that of the first term. The gradient is that in w. A state stays with
+its client, and changes where the client computes a gradient of it alone. With `average_state` every
+client begins a round with the server's state instead, the mean of those that it received last.
 
 Inside a solver a model is a vector of dim numbers, which `parameters` turns into the user's pytree.
 The topology is a star, a tree or a graph.
@@ -16,10 +25,9 @@ Where only a part of the parameters travels, the points of a solver are that par
 `private`, a row per client, which `with_private` changes.
 """
 
-import inspect
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
-from typing import Any, ClassVar, NamedTuple, TypeAlias
+from typing import Any, ClassVar, NamedTuple
 
 import jax
 import jax.numpy as jnp
@@ -27,23 +35,30 @@ import jax.numpy as jnp
 from fedjax_admm._checks import InputError
 from fedjax_admm._pytrees import FlatLayout, pytree_dataclass
 from fedjax_admm._shown import short_repr
+from fedjax_admm.capabilities import KeptStates, kept_states
 from fedjax_admm.graphs import Graph
 from fedjax_admm.kernels import safe_norm
 from fedjax_admm.losses import clipped_mean
 from fedjax_admm.problems._client_data import Client, ClientData
+from fedjax_admm.problems._client_losses import (
+    LOSS,
+    Places,
+    at_client_state,
+    client_value,
+    client_value_and_state,
+    parameter,
+    present,
+    terms_of,
+    with_replacement,
+)
 from fedjax_admm.problems._inner import ProximalMap, minimize_by_lbfgs, prepared_rows
 from fedjax_admm.problems._smoothing import Smoothing
 from fedjax_admm.trees import Tree
 
 # Iterations of L-BFGS of a client that learns on its own.
 _SOLO_STEPS = 200
-# The places of a minibatch among a client's samples, shape=(size,), and how many of them count.
-Places: TypeAlias = tuple[jax.Array, jax.Array]
-
 # Number of a call with the accuracy 0.1 / k = 1e-7.
 _LATE = 1_000_000
-# What a client's key is folded with for its loss; minibatches fold it with the number of a step.
-_LOSS = 2**32 - 1
 
 
 @short_repr
@@ -67,6 +82,14 @@ class Difference:
         return self.convex(params, sample) - self.concave(params, sample)
 
 
+@short_repr
+class MovingStates(NamedTuple):
+    """The states of clients whose private parts move with every gradient."""
+
+    own: Any  # a pytree (clients, ...): of the losses; None where they have none
+    private: jax.Array  # shape=(clients, private_dim): h_l
+
+
 @pytree_dataclass
 class Federated:
     """Clients with samples and a loss of the user's own; build it with `federated`."""
@@ -82,6 +105,8 @@ class Federated:
     layout: FlatLayout
     held_out: Any  # a pytree of samples (samples, ...) by which models are judged; None: all data
     prepared: Any  # a pytree (clients, ...) that an exact prox gets in the place of the samples
+    states: Any  # a pytree (clients, ...): s_l, or `MovingStates`; None of a loss without
+    private_rate: Any  # shape=(): of private parts that move with each gradient; None if they stay
     prepare: Callable[..., Any] | None = field(metadata={"static": True})  # its function
     loss: Callable[..., jax.Array] = field(metadata={"static": True})
     score: Callable[[Any, Any], jax.Array] | None = field(metadata={"static": True})
@@ -89,8 +114,9 @@ class Federated:
     batch_size: int | None = field(metadata={"static": True})
     epochs: bool = field(metadata={"static": True})  # minibatches without replacement
     batch: bool = field(metadata={"static": True})  # the loss is of minibatches, not of samples
+    average_state: bool = field(metadata={"static": True})  # in every round; else it is private
 
-    spread: ClassVar[tuple[str, ...]] = ("client_weights", "private", "prepared")
+    spread: ClassVar[tuple[str, ...]] = ("client_weights", "private", "prepared", "states")
 
     @property
     def num_clients(self) -> int:
@@ -130,6 +156,41 @@ class Federated:
         """Return the problem with other private parts, shape (clients, private_dim)."""
         return replace(self, private=private)
 
+    def with_states(self, states: Any) -> "Federated":
+        """Return the problem at other states of the clients, a pytree (clients, ...)."""
+        private = states.private if isinstance(states, MovingStates) else self.private
+        return replace(self, states=states, private=private)
+
+    def averaged(self, states: Any, rows: Any, speaks: jax.Array) -> Any:
+        """Return states whose floating arrays are, for all, the mean over those who send.
+
+        Args:
+          states: a pytree (clients, ...).
+          rows: shape (drawn,), int32: those of whom `speaks` tells; all if None.
+          speaks: bool: who sends. If nobody does, all stays.
+        """
+        own = states.own if isinstance(states, MovingStates) else states
+        number = jnp.sum(speaks, dtype=jnp.int32)
+
+        def mean(leaf: jax.Array) -> jax.Array:
+            if not jnp.issubdtype(leaf.dtype, jnp.floating):
+                return leaf
+            heard = leaf if rows is None else leaf[rows]
+            heard = jnp.where(jnp.expand_dims(speaks, range(1, leaf.ndim)), heard, 0)
+            total = jnp.sum(heard, 0) / jnp.maximum(number, 1).astype(leaf.dtype)
+            return jnp.where(number > 0, jnp.broadcast_to(total, leaf.shape), leaf)
+
+        own = jax.tree.map(mean, own)
+        return states._replace(own=own) if isinstance(states, MovingStates) else own
+
+    def with_moving_private(self, rate: jax.Array) -> "Federated":
+        """Return the problem whose private parts h_l are in the states, and move with gradients.
+
+        `gradients_and_states` takes a step `h_l <- h_l - rate grad_h f_l(w_l, h_l)` at the same
+        models, samples and keys as the gradient in w.
+        """
+        return replace(self, states=MovingStates(self.states, self.private), private_rate=rate)
+
     def with_data(self, data: ClientData) -> "Federated":
         """Return the problem with other samples of the same clients."""
         return replace(self, data=data, prepared=prepared_rows(self.prepare, data))
@@ -145,6 +206,7 @@ class Federated:
             client_weights=self.client_weights[clients],
             private=self.private[clients],
             prepared=jax.tree.map(lambda leaf: leaf[clients], self.prepared),
+            states=jax.tree.map(lambda leaf: leaf[clients], self.states),
             start=self.start if self.start.ndim == 1 else self.start[clients],
             tree=None,
             graph=None,
@@ -171,6 +233,16 @@ class Federated:
         """
         value = client_value(self.loss, self)
         return self._each(jax.grad(value), points, draw=self._draw(key))
+
+    def gradients_and_states(self, points: jax.Array, key: Any = None) -> tuple[jax.Array, Any]:
+        """Return the gradients as `gradients` does, and the clients' states after them."""
+        value, draw = client_value_and_state(self.loss, self), self._draw(key)
+        if self.private_rate is None:
+            return self._each(jax.grad(value, has_aux=True), points, draw=draw)
+        both = jax.grad(value, (0, 3), has_aux=True)
+        (slopes, private), states = self._each(both, points, draw=draw)
+        moved = self.private - self.private_rate * private
+        return slopes, MovingStates(states, moved)
 
     def gradients_of(
         self, loss: Callable[..., jax.Array], points: jax.Array, extra: jax.Array
@@ -221,12 +293,12 @@ class Federated:
             )
 
         def gradient(point, client, scale, private):
-            loss, terms = _terms(self.loss, client)
+            loss, terms = terms_of(self.loss, client)
 
             def one(term):
-                return jax.grad(lambda w: loss(self._read(w, private), term))(point)
+                return jax.grad(lambda w: loss(self._read(w, private), term)[0])(point)
 
-            here = _present(client).astype(point.dtype)
+            here = present(client).astype(point.dtype)
             return clipped_mean(jax.vmap(one)(terms), here, clip, client.size)
 
         return self._each(gradient, points, draw=self._draw(key))
@@ -259,26 +331,27 @@ class Federated:
             )
 
         def mean(point, client, scale, private):
-            params = self._read(point, private)
-            if self.held_out is None:
-                scores = jax.vmap(score, (None, 0))(params, client.samples).astype(point.dtype)
-                total = jnp.sum(jnp.where(_present(client), scores, 0))
-                return total / client.size.astype(point.dtype)
-            return jnp.mean(judged(params).astype(point.dtype))
+            params, samples = self._read(point, private), self.held_out
+            own = at_client_state(score, client.state)
+            judged = client.samples if samples is None else samples
+            scores = jax.vmap(own, (None, 0))(params, judged).astype(point.dtype)
+            if samples is not None:
+                return jnp.mean(scores)
+            total = jnp.sum(jnp.where(present(client), scores, 0))
+            return total / client.size.astype(point.dtype)
 
-        def judged(params):
-            return jax.vmap(score, (None, 0))(params, self.held_out)
-
-        if points.ndim == 1 and self.held_out is not None and not self.private.size:
-            one = jnp.mean(judged(self.layout.tree(points)).astype(points.dtype))
-            return jnp.broadcast_to(one, (self.num_clients,))
+        alike = not self.private.size and self.states is None
+        if points.ndim == 1 and self.held_out is not None and alike:
+            scores = jax.vmap(score, (None, 0))(self.layout.tree(points), self.held_out)
+            return jnp.broadcast_to(jnp.mean(scores.astype(points.dtype)), (self.num_clients,))
         return self._each(mean, jnp.broadcast_to(points, (self.num_clients, points.shape[-1])))
 
     # --- minimisation -----------------------------------------------------------------------------
 
     def prox_memory(self, start: jax.Array) -> Any:
         """Return what the prox remembers before the first round, for models (clients, dim)."""
-        return jax.vmap(self.proximal.memory)(start)
+        memory, kept = jax.vmap(self.proximal.memory)(start), kept_states(self)
+        return (memory, kept) if kept else memory
 
     def prox(self, points: jax.Array, step: jax.Array, memory: Any) -> tuple[jax.Array, Any]:
         """Return `argmin_w f_l(w) + ||w - x_l||^2 / (2 step_l)` for every client, and the memory.
@@ -289,9 +362,15 @@ class Federated:
           memory: what the last call returned, or `prox_memory`.
 
         Returns:
-          The models, exact or inexact as the problem was built, and the memory.
+          The models, exact or inexact as the problem was built, and the memory. States of the
+          clients stay as they are while the models are sought, and change once, at these.
         """
-        return self._prox_of(self.loss, points, step, memory)
+        if not kept_states(self):
+            return self._prox_of(self.loss, points, step, memory)
+        memory, (states,) = memory
+        there = self.with_states(states)
+        models, memory = there._prox_of(self.loss, points, step, memory)
+        return models, (memory, KeptStates(there.gradients_and_states(models)[1]))
 
     def prox_convex_part(self, points: jax.Array, step: jax.Array) -> jax.Array:
         """Return the prox of the convex part, which is the loss where it is no difference.
@@ -345,16 +424,18 @@ class Federated:
         """
         points, *others = rows
         private, dim = self.private, self.start.shape[-1]
+        states = self.states.own if isinstance(self.states, MovingStates) else self.states
         if points.shape[-1] > dim:
             points, private = points[:, :dim], points[:, dim:]
 
-        def one(client, weight, private, row, *others):
+        def one(client, weight, private, state, row, *others):
+            client = client._replace(state=state)
             number = self._number_of_terms(client.size).astype(weight.dtype)
             scale = weight / number if self.mean else weight
             client, scale = (client, scale) if draw is None else draw(client, scale)
             return function(row, client, scale, private, *others)
 
-        return self.data.each(one, self.client_weights, private, points, *others)
+        return self.data.each(one, self.client_weights, private, states, points, *others)
 
     def _read(self, point: jax.Array, private: jax.Array) -> Any:
         return self.layout.tree(jnp.concatenate([point, private]))
@@ -368,16 +449,16 @@ class Federated:
 
         It also gives the client the key of its losses, if they take one.
         """
-        random = key_parameter(self.loss) is not None
+        random = parameter("key", self.loss) is not None
         if key is None or (self.batch_size is None and not random):
             return None
         batch = key if isinstance(key, Batch) else Batch(key, jnp.zeros((), jnp.int32))
-        size, choose = self.batch_size, self._of_an_epoch if self.epochs else _with_replacement
+        size, choose = self.batch_size, self._of_an_epoch if self.epochs else with_replacement
 
         def draw(client: Client, scale: jax.Array) -> tuple[Client, jax.Array]:
             own = jax.random.fold_in(batch.key, client.number)
             if random:
-                key = jax.random.fold_in(jax.random.fold_in(own, _LOSS), batch.step)
+                key = jax.random.fold_in(jax.random.fold_in(own, LOSS), batch.step)
                 client = client._replace(key=key)
             if size is None:
                 return client, scale
@@ -395,7 +476,7 @@ class Federated:
         The last batch of an epoch has the samples that are left; a loss of whole minibatches gets
         no smaller one, and these samples are left out.
         """
-        here = _present(client)
+        here = present(client)
         steps = jnp.maximum(client.size // size, 1) if self.batch else -(-client.size // size)
         shuffle = jax.random.fold_in(key, step // steps)
         order = jnp.argsort(jnp.where(here, jax.random.uniform(shuffle, here.shape), jnp.inf))
@@ -419,74 +500,3 @@ class Federated:
             )
 
         return self._each(one, points, step, memory, self.client_weights, self.prepared)
-
-
-def client_value(loss: Callable[..., jax.Array], problem: Federated) -> Callable:
-    """Return `value(point, client, scale, private)`: scale times a client's sum of losses."""
-    size = problem.batch_size if problem.batch else None
-
-    def value(point, client, scale, private):
-        params = problem.layout.tree(jnp.concatenate([point, private]))
-        client = client if size is None else _in_batches(client, size)
-        single, terms = _terms(loss, client)
-        losses = jax.vmap(single, (None, 0))(params, terms)
-        return scale * jnp.sum(jnp.where(_present(client), losses, 0)).astype(point.dtype)
-
-    return value
-
-
-def key_parameter(loss: Callable[..., Any]) -> inspect.Parameter | None:
-    """Return the parameter `key` of a loss; None where it has none."""
-    try:
-        return inspect.signature(loss).parameters.get("key")
-    except ValueError:  # built in, without a signature
-        return None
-
-
-def _terms(loss: Callable[..., jax.Array], client: Client) -> tuple[Callable[..., jax.Array], Any]:
-    """Return `loss(params, term)` and a client's terms, stacked: samples, or samples and keys.
-
-    The key of term j in step s of client l, from the key of the round, is
-    `fold_in(fold_in(fold_in(fold_in(key, l), 2**32 - 1), s), j)`; j is the place of the term in the
-    minibatch, or among all samples where there are no minibatches. Without a key of the round, the
-    parameter keeps its default. If it has none, the key is `fold_in(fold_in(key(0), l), j)` in
-    every call.
-    """
-    parameter, key = key_parameter(loss), client.key
-    if parameter is None or (key is None and parameter.default is not parameter.empty):
-        return loss, client.samples
-    if key is None:
-        key = jax.random.fold_in(jax.random.key(0), client.number)
-    places = jnp.arange(_rows(client), dtype=jnp.uint32)
-    keys = jax.vmap(jax.random.fold_in, (None, 0))(key, places)
-    return lambda params, term: loss(params, term[0], key=term[1]), (client.samples, keys)
-
-
-def _in_batches(client: Client, size: int) -> Client:
-    """Return a client whose samples are its minibatches, (batches, size, ...), in their order.
-
-    Those of padding are copies of the first one.
-    """
-    number, count = _rows(client) // size, client.size // size
-    here = jnp.arange(number, dtype=jnp.int32) < count
-
-    def cut(leaf: jax.Array) -> jax.Array:
-        whole = leaf[: number * size].reshape(number, size, *leaf.shape[1:])
-        return jnp.where(jnp.expand_dims(here, range(1, whole.ndim)), whole, whole[:1])
-
-    return client._replace(samples=jax.tree.map(cut, client.samples), size=count)
-
-
-def _rows(client: Client) -> int:
-    """Return the number of samples with padding."""
-    return jax.tree.leaves(client.samples)[0].shape[0]
-
-
-def _present(client: Client) -> jax.Array:
-    """Return which samples are the client's, and no padding, shape (samples,)."""
-    return jnp.arange(_rows(client), dtype=jnp.int32) < client.size
-
-
-def _with_replacement(key: jax.Array, step: jax.Array, client: Client, size: int) -> Places:
-    places = jax.random.randint(jax.random.fold_in(key, step), (size,), 0, client.size)
-    return places, jnp.full((), size, jnp.int32)

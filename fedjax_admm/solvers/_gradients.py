@@ -8,7 +8,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from fedjax_admm._checks import InputError
-from fedjax_admm.capabilities import Gradients, Minibatches, Subset, has
+from fedjax_admm.capabilities import Gradients, Minibatches, Subset, has, slopes_and_states
 from fedjax_admm.solvers._declared import open_fields
 
 # The curvature is estimated on so many clients, evenly spaced.
@@ -28,7 +28,8 @@ def descend(
     rate: jax.Array,
     steps: int,
     pull: Callable[[jax.Array], jax.Array] | None = None,
-) -> jax.Array:
+    kept: Any = (),
+) -> tuple[jax.Array, Any]:
     """Take gradient steps `w <- w - rate (g_l(w) + pull(w))`, each with its own minibatch.
 
     Args:
@@ -38,16 +39,18 @@ def descend(
       rate: shape () or (clients, 1).
       steps: how many.
       pull: what is added to the gradients, (clients, dim) to the same; nothing if None.
+      kept: the states of the clients' losses, `kept_states`.
 
     Returns:
-      Shape (clients, dim).
+      Shape (clients, dim), and the states after the steps.
     """
 
-    def step(w: jax.Array, key: Any) -> tuple[jax.Array, None]:
-        slope = problem.gradients(w, key)
-        return w - rate * (slope if pull is None else slope + pull(w)), None
+    def step(carry: Any, key: Any) -> tuple[Any, None]:
+        w, kept = carry
+        slope, kept = slopes_and_states(problem, w, key, kept)
+        return (w - rate * (slope if pull is None else slope + pull(w)), kept), None
 
-    return jax.lax.scan(step, start, draws(problem, key, steps))[0]
+    return jax.lax.scan(step, (start, kept), draws(problem, key, steps))[0]
 
 
 def draws(problem: Any, key: jax.Array, steps: int) -> Any:

@@ -8,7 +8,7 @@ term, as the clients of FedAvg and SCAFFOLD do.
 
 from collections.abc import Callable
 from dataclasses import field
-from typing import Any, ClassVar, Protocol, TypeAlias, cast
+from typing import Any, ClassVar, NamedTuple, Protocol, TypeAlias, cast
 
 import jax
 import jax.numpy as jnp
@@ -26,13 +26,22 @@ from fedjax_admm._checks import (
     positive,
 )
 from fedjax_admm._pytrees import pytree_dataclass
-from fedjax_admm.capabilities import Gradients, Prox
+from fedjax_admm._shown import short_repr
+from fedjax_admm.capabilities import Gradients, Prox, kept_states, slopes_and_states
 from fedjax_admm.schedules import Schedule, ScheduleLike
 from fedjax_admm.solvers._declared import scheduled
 from fedjax_admm.solvers._gradients import descend, draws
 
 Pull: TypeAlias = Callable[[jax.Array], jax.Array] | None
 """What is added to the gradients, (clients, dim) to the same; nothing if None."""
+
+
+@short_repr
+class StepsMemory(NamedTuple):
+    """What steps along gradients remember of every client, stacked."""
+
+    own: Any  # of the rule of the steps; () of one that remembers nothing
+    kept: Any  # the states of the losses, `kept_states`
 
 
 class LocalSolver(Protocol):
@@ -99,36 +108,51 @@ class LocalSteps(LocalSolver, Protocol):
         ...
 
 
+class _Steps:
+    """Steps along gradients of the loss, and of the quadratic term where there is one."""
+
+    requires: ClassVar[tuple[type, ...]] = (Gradients,)
+
+    def first(self, start: jax.Array) -> Any:
+        """Return what the rule of the steps remembers before the first round."""
+        return ()
+
+    def memory(self, problem, start):
+        """Return what the steps remember before the first round."""
+        return StepsMemory(self.first(start), kept_states(problem))
+
+    def __call__(self, problem, centre, weight, start, memory, key):
+        """Return the models after all steps, shape (clients, dim), and the memory."""
+        pull = _to(centre, weight)
+        w, _, memory = self.descend(problem, start, pull, weight[:, None], memory, key)
+        return w, memory
+
+    def descend(
+        self, problem: Any, start: jax.Array, pull: Pull, stiffness: Any, memory: Any, key: Any
+    ) -> tuple[jax.Array, jax.Array, StepsMemory]:
+        """Return what `LocalSteps.descend` says."""
+        raise NotImplementedError
+
+
 @pytree_dataclass
-class LocalGradient:
+class LocalGradient(_Steps):
     """Gradient steps of one length: `w <- w - rate (g_l(w) + weight_l (w - centre_l))`."""
 
     rate: jax.Array = positive(curvature=lambda largest: 0.2 / largest)  # shape=()
     steps: int = counted()
 
-    requires: ClassVar[tuple[type, ...]] = (Gradients,)
-
-    def memory(self, problem, start):
-        """Return nothing."""
-        return ()
-
     def length(self, weight):
         """Return rate (1 + r + ... + r^(steps - 1)) with r = 1 - rate weight."""
         return _length(self.rate, weight, self.steps)
 
-    def __call__(self, problem, centre, weight, start, memory, key):
-        """Return the models after all steps, shape (clients, dim), and nothing."""
-        pull = _to(centre, weight)
-        return descend(problem, start, key, self.rate, self.steps, pull), memory
-
     def descend(self, problem, start, pull, stiffness, memory, key):
         """Return the models after all steps, the mean slope (start - models) / (steps rate)."""
-        moved = descend(problem, start, key, self.rate, self.steps, pull)
-        return moved, (start - moved) / (self.steps * self.rate), memory
+        moved, kept = descend(problem, start, key, self.rate, self.steps, pull, memory.kept)
+        return moved, (start - moved) / (self.steps * self.rate), memory._replace(kept=kept)
 
 
 @pytree_dataclass
-class FallingGradient:
+class FallingGradient(_Steps):
     r"""Gradient steps whose length falls when they overshoot: `w <- w - rate G`.
 
     With `G = g_l(w) + weight_l (w - centre_l)` and n_l the number of steps, over all rounds, after
@@ -149,9 +173,7 @@ class FallingGradient:
     curvature: jax.Array = positive(curvature=lambda largest: largest)  # shape=()
     steps: int = counted()
 
-    requires: ClassVar[tuple[type, ...]] = (Gradients,)
-
-    def memory(self, problem, start):
+    def first(self, start):
         """Return no overshoots, shape (clients,)."""
         return jnp.zeros(start.shape[0], jnp.int32)
 
@@ -159,22 +181,17 @@ class FallingGradient:
         """Return rate (1 + r + ... + r^(steps - 1)) with r = 1 - rate weight."""
         return _length(1 / (self.curvature + weight), weight, self.steps)
 
-    def __call__(self, problem, centre, weight, start, memory, key):
-        """Return the models after all steps, shape (clients, dim), and the overshoots so far."""
-        pull = _to(centre, weight)
-        w, _, memory = self.descend(problem, start, pull, weight[:, None], memory, key)
-        return w, memory
-
     def descend(self, problem, start, pull, stiffness, memory, key):
         """Return the models after all steps, the mean slope, and the overshoots so far."""
         rate = 1 / (self.curvature + stiffness)
 
         def step(carry, draw):
-            w, before, overshoots, total = carry
-            slope = _slope(problem, w, draw, pull)
+            w, before, (overshoots, kept), total = carry
+            slope, kept = _slope(problem, w, draw, pull, kept)
             overshoots += (jnp.sum(slope * before, -1) < 0).astype(jnp.int32)
             fall = jnp.sqrt(1 + overshoots.astype(w.dtype))[:, None]
-            return (w - rate / fall * slope, slope, overshoots, total + slope), None
+            memory = StepsMemory(overshoots, kept)
+            return (w - rate / fall * slope, slope, memory, total + slope), None
 
         none = jnp.zeros_like(start)
         begun = start, none, memory, none
@@ -183,7 +200,7 @@ class FallingGradient:
 
 
 @pytree_dataclass
-class LocalOptimizer:
+class LocalOptimizer(_Steps):
     r"""Steps of an optax optimiser, each client by itself; build it with `local_optimizer`.
 
     With `G = g_l(w) + weight_l (w - centre_l)` and s_l the state of the client's optimiser,
@@ -200,9 +217,7 @@ class LocalOptimizer:
     # shape=(), int32: the number of the round, from 0; a run fills it in
     round: jax.Array | None = field(default=None, metadata={"round": True}, kw_only=True)
 
-    requires: ClassVar[tuple[type, ...]] = (Gradients,)
-
-    def memory(self, problem, start):
+    def first(self, start):
         """Return the clients' first states, stacked; nothing where they are forgotten."""
         return self._states(start) if self.keep else ()
 
@@ -210,30 +225,24 @@ class LocalOptimizer:
         """Return 1: what an optimiser's steps amount to is not known, and no solver asks for it."""
         return jnp.ones_like(weight)
 
-    def __call__(self, problem, centre, weight, start, memory, key):
-        """Return the models after all steps, shape (clients, dim), and the optimisers' states."""
-        pull = _to(centre, weight)
-        w, _, memory = self.descend(problem, start, pull, weight[:, None], memory, key)
-        return w, memory
-
     def descend(self, problem, start, pull, stiffness, memory, key):
         """Return the models after all steps, the mean slope, and the optimisers' states."""
         number = jnp.ones((), jnp.int32) if self.round is None else self.round + 1
         rate = self.rate(number).astype(start.dtype)
 
         def step(carry, draw):
-            w, states, total = carry
-            slope = _slope(problem, w, draw, pull)
+            w, states, kept, total = carry
+            slope, kept = _slope(problem, w, draw, pull, kept)
             with jax.numpy_dtype_promotion("standard"), jax.numpy_rank_promotion("allow"):
                 change, new = jax.vmap(self.optimizer.update)(slope, states, w)
             states = jax.tree.map(lambda leaf, old: leaf.astype(old.dtype), new, states)
             moved = w + rate * change.astype(w.dtype)  # pyright: ignore[reportAttributeAccessIssue]
-            return (moved, states, total + slope), None
+            return (moved, states, kept, total + slope), None
 
-        states = memory if self.keep else self._states(start)
-        begun = start, states, jnp.zeros_like(start)
-        (w, states, total), _ = jax.lax.scan(step, begun, draws(problem, key, self.steps))
-        return w, total / self.steps, states if self.keep else memory
+        states = memory.own if self.keep else self._states(start)
+        begun = start, states, memory.kept, jnp.zeros_like(start)
+        (w, states, kept, total), _ = jax.lax.scan(step, begun, draws(problem, key, self.steps))
+        return w, total / self.steps, StepsMemory(states if self.keep else (), kept)
 
     def _states(self, models: jax.Array) -> Any:
         states = jax.vmap(self.optimizer.init)(models)
@@ -358,6 +367,6 @@ def _to(centre: jax.Array, weight: jax.Array) -> Callable[[jax.Array], jax.Array
     return lambda w: weight[:, None] * (w - centre)
 
 
-def _slope(problem: Any, w: jax.Array, draw: Any, pull: Pull) -> jax.Array:
-    slope = problem.gradients(w, draw)
-    return slope if pull is None else slope + pull(w)
+def _slope(problem: Any, w: jax.Array, draw: Any, pull: Pull, kept: Any) -> tuple[jax.Array, Any]:
+    slope, kept = slopes_and_states(problem, w, draw, kept)
+    return (slope if pull is None else slope + pull(w)), kept

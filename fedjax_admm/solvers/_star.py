@@ -30,7 +30,17 @@ import jax
 import jax.numpy as jnp
 
 from fedjax_admm._linear_algebra import compensated_sum
-from fedjax_admm.capabilities import Access, OnStar, Subset, first_model, has, shaped, streams
+from fedjax_admm.capabilities import (
+    Access,
+    OnStar,
+    Subset,
+    averaged_states,
+    first_model,
+    has,
+    numbers_in_states,
+    shaped,
+    streams,
+)
 from fedjax_admm.messages import Exchange, Identity, at_rows, put_rows
 from fedjax_admm.participation import where_active
 from fedjax_admm.protocol import RoundInfo
@@ -218,6 +228,7 @@ class StarSolver:
         new, said = solver.client(present, own, received, key)
         up = solver._up if self.exchange.plain else solver._exchanged_up
         clients, heard, memory = up(memory, state.clients, own, new, said, now)
+        clients = averaged_states(problem, clients, rows, speaks)
         server = solver.server(state.server, heard, now.info)
         if not self.steps_always:
             somebody = jnp.any(heard.number > 0)
@@ -261,11 +272,12 @@ class StarSolver:
         shapes = [value.shape[1:] for value in (*said.values, *upload.values)]
         shared, each = parts(sends)
         weighs = upload.weights is not None and not self.fixed_weights
+        states = numbers_in_states(problem)
         return self.exchange.traffic(
             up=shapes,
             down=[leaf.shape for leaf in shared],
-            more_up=weighs + (said.groups is not None) + (said.beside is not None),
-            more_down=sum(math.prod(part.rows.shape[1:]) for part in each),
+            more_up=weighs + (said.groups is not None) + (said.beside is not None) + states,
+            more_down=sum(math.prod(part.rows.shape[1:]) for part in each) + states,
             before=problem.num_clients * sum(map(math.prod, shapes)) if self.uploads_first else 0,
         )
 

@@ -30,6 +30,7 @@ import jax.numpy as jnp
 from jax.typing import ArrayLike
 
 from fedjax_admm._checks import build, counted, positive
+from fedjax_admm.capabilities import at_state
 from fedjax_admm.solvers import _roles as roles
 
 
@@ -79,7 +80,7 @@ class PersonalizedMoreau(roles.StarSolver):
 
     def judged(self, problem, state: roles.StarState) -> tuple[Any, jax.Array]:
         """Return the problem, and the shared model w."""
-        return problem, state.server
+        return at_state(problem, state), state.server
 
 
 def p_fed_me(

@@ -35,7 +35,7 @@ from jax.typing import ArrayLike
 
 from fedjax_admm._checks import InputError, build, counted, declared, optional, ranged, scalar
 from fedjax_admm._run import in_dtype_of
-from fedjax_admm.capabilities import Clients
+from fedjax_admm.capabilities import Clients, first_state
 from fedjax_admm.protocol import RoundInfo, Solver
 from fedjax_admm.solvers import _roles as roles
 from fedjax_admm.solvers.wrappers._wrapper import SolverWrapper
@@ -103,7 +103,7 @@ class Anderson(SolverWrapper):
 
     def init(self, problem, key) -> AndersonState:
         """Start as the solver inside does, without a history."""
-        inner = self.solver.init(problem, key)
+        inner = first_state(self.solver, problem, key)
         x = _flat(inner)
         none, rows = jnp.zeros_like(x), jnp.zeros((self.memory, x.size), x.dtype)
         history = AndersonHistory(

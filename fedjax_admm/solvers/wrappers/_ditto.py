@@ -23,7 +23,7 @@ import jax.numpy as jnp
 from jax.typing import ArrayLike
 
 from fedjax_admm._checks import build
-from fedjax_admm.capabilities import OnStar, first_model
+from fedjax_admm.capabilities import OnStar, at_state, first_model, first_state
 from fedjax_admm.protocol import Solver
 from fedjax_admm.solvers import _roles as roles
 from fedjax_admm.solvers._declared import at_round, filled, open_fields
@@ -37,9 +37,10 @@ from fedjax_admm.solvers.wrappers._wrapper import PersonalWrapper
 class DittoState(NamedTuple):
     """What the solver inside keeps, and the clients' own models."""
 
-    inner: Any  # the state of the solver inside
-    models: jax.Array  # shape=(clients, dim): v_i
+    # First, because measures of v_i read the states of the losses there.
     memory: Any  # of the local solvers of h_i, stacked
+    models: jax.Array  # shape=(clients, dim): v_i
+    inner: Any  # the state of the solver inside
     curvature: jax.Array  # shape=(): estimated before the first round; 1 where nothing needs it
 
 
@@ -65,7 +66,7 @@ class Ditto(PersonalWrapper):
             curvature = largest_curvature(problem, model)
         models = copies(model, problem)
         memory = filled(self.update, curvature).memory(problem, models)
-        return DittoState(self.solver.init(problem, key), models, memory, curvature)
+        return DittoState(memory, models, first_state(self.solver, problem, key), curvature)
 
     def step(self, problem, state: DittoState, info) -> DittoState:
         """Return the state after one round."""
@@ -79,7 +80,7 @@ class Ditto(PersonalWrapper):
         clients = self.read(problem, state.inner), state.models, state.memory
         _, models, memory = work_present(problem, self.clients_round(problem, info), clients, work)
         inner = self.solver.step(problem, state.inner, info)
-        return DittoState(inner, models, memory, state.curvature)
+        return DittoState(memory, models, inner, state.curvature)
 
     def estimate(self, state: DittoState) -> jax.Array:
         """Return v_i, shape (clients, dim)."""
@@ -94,7 +95,7 @@ class Ditto(PersonalWrapper):
 
     def judged(self, problem, state: DittoState) -> tuple[Any, jax.Array]:
         """Return the problem, and the shared model w."""
-        return problem, self.solver.estimate(state.inner)
+        return at_state(problem, state.inner), self.solver.estimate(state.inner)
 
 
 def ditto(

@@ -5,8 +5,11 @@ round, every client that takes part first fits its own part to the model that it
 
     h_l <- h_l - rate grad_h f_l(w, h_l)                              (some steps)
 
-and then the solver inside takes its round on w -> f_l(w, h_l) with the new parts. A fixed point of
-both is a stationary point of `sum_l f_l(w, h_l)` in w and in all h_l.
+and then the solver inside takes its round on w -> f_l(w, h_l) with the new parts. With `steps=None`
+both move at once: each gradient step of the solver inside takes one of h_l beside it, at the same
+w, h_l and minibatch. With the weights of normalisation as the private parts, and a state of the
+losses for its running statistics, that is FedBN. A fixed point of both is a stationary point of
+`sum_l f_l(w, h_l)` in w and in all h_l.
 
 Messages are those of the solver inside, through its exchange; private parts are never sent. They
 are fitted to the model that the server sends, so that it must arrive as it is.
@@ -14,7 +17,8 @@ are fitted to the model that the server sends, so that it must arrive as it is.
 Reference: L. Collins, H. Hassani, A. Mokhtari, S. Shakkottai, "Exploiting shared representations
 for personalized federated learning", ICML 2021 (FedRep: heads first, then the body); M. G.
 Arivazhagan, V. Aggarwal, A. K. Singh, S. Choudhary, "Federated learning with personalization
-layers", arXiv:1912.00818.
+layers", arXiv:1912.00818; X. Li, M. Jiang, X. Zhang, M. Kamp, Q. Dou, "FedBN: Federated Learning on
+Non-IID Features via Local Batch Normalization", ICLR 2021, arXiv:2102.07623.
 """
 
 from typing import Any, ClassVar, NamedTuple
@@ -23,8 +27,8 @@ import jax
 import jax.numpy as jnp
 from jax.typing import ArrayLike
 
-from fedjax_admm._checks import build, counted, positive
-from fedjax_admm.capabilities import OnStar, PrivateParts
+from fedjax_admm._checks import build, count, declared, optional, positive
+from fedjax_admm.capabilities import OnStar, PrivateParts, at_state, first_state
 from fedjax_admm.protocol import Solver
 from fedjax_admm.solvers import _roles as roles
 from fedjax_admm.solvers._gradients import draws
@@ -46,19 +50,24 @@ class Personal(PersonalWrapper):
 
     solver: Solver
     rate: jax.Array = positive()  # shape=()
-    steps: int = counted()
+    steps: int | None = declared(optional(count), static=True)  # None: with those of the solver
 
     requires: ClassVar[tuple[type, ...]] = (OnStar, PrivateParts)
 
     def init(self, problem, key) -> PersonalState:
         """Start both parts where the problem does."""
-        return PersonalState(self.solver.init(problem, key), problem.private)
+        inner = first_state(self.solver, self._seen(problem), key)
+        return PersonalState(inner, problem.private)
 
     def step(self, problem, state: PersonalState, info) -> PersonalState:
         """Return the state after one round."""
+        if self.steps is None:
+            inner = self.solver.step(self._seen(problem), state.inner, info)
+            return PersonalState(inner, at_state(problem, inner).private)
         read = self.read(problem, state.inner)
         fit = self.clients_round(problem, info)
-        _, private = work_present(problem, fit, (read, state.private), self._fit)
+        now = at_state(problem, state.inner)
+        _, private = work_present(now, fit, (read, state.private), self._fit)
         inner = self.solver.step(problem.with_private(private), state.inner, info)
         return PersonalState(inner, private)
 
@@ -70,7 +79,12 @@ class Personal(PersonalWrapper):
 
     def judged(self, problem, state: PersonalState) -> tuple[Any, jax.Array]:
         """Return the problem with the clients' present parts, and the shared model or models."""
-        return problem.with_private(state.private), self.solver.estimate(state.inner)
+        now = at_state(problem, state.inner).with_private(state.private)
+        return now, self.solver.estimate(state.inner)
+
+    def _seen(self, problem):
+        """Return the problem as the solver inside has it."""
+        return problem.with_moving_private(self.rate) if self.steps is None else problem
 
     def _fit(self, problem, clients, key):
         """Return the private parts of some clients after the steps; nothing is sent."""
@@ -83,14 +97,15 @@ class Personal(PersonalWrapper):
         return read, jax.lax.scan(descend, private, draws(problem, key, self.steps))[0]
 
 
-def personal(solver: Solver, rate: ArrayLike = 0.1, *, steps: int = 5) -> Personal:
+def personal(solver: Solver, rate: ArrayLike = 0.1, *, steps: int | None = 5) -> Personal:
     """Build a solver that learns the clients' private parts beside the shared one.
 
     Args:
       solver: for the shared part; any whose clients read a model. What happens to its messages up
         is up to its exchange.
       rate: length of the steps on the private parts, positive.
-      steps: per round.
+      steps: per round, before the solver inside works. If None, every gradient step of that solver
+        takes one of the private parts beside it, as in FedBN; it is one with local steps then.
 
     Returns:
       The solver; its estimate is a whole model per client.

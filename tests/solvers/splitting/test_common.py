@@ -69,7 +69,7 @@ def test_steps_shorten_where_they_overshoot():
             given_weight, key = jnp.asarray(weight), jax.random.key(0)
             found, memory = local(problem, one, given_weight, found, memory, key)
         np.testing.assert_allclose(found, w, atol=1e-12)
-        np.testing.assert_array_equal(memory, counts)
+        np.testing.assert_array_equal(memory.own, counts)
         assert np.all(counts == 0) == smooth
 
 
