@@ -96,11 +96,10 @@ class FlatLayout:
     def tree(self, points: jax.Array) -> Any:
         """Return vectors (..., dim) as pytrees of arrays (..., *shape)."""
         leaves: list[Any] = [None] * len(self.shapes)
-        sizes, begin = self.sizes, 0
-        for i in self.order:
-            end = begin + sizes[i]
-            leaves[i] = points[..., begin:end].reshape(points.shape[:-1] + self.shapes[i])
-            begin = end
+        # Its transpose is a concatenation; that of slices is a sum of padded arrays.
+        parts = jax.lax.split(points, [self.sizes[i] for i in self.order], axis=points.ndim - 1)
+        for i, part in zip(self.order, parts, strict=True):
+            leaves[i] = part.reshape(points.shape[:-1] + self.shapes[i])
         for i, array in self.frozen.items():
             leaves[i] = jnp.broadcast_to(array, points.shape[:-1] + array.shape)
         for i, value in self.static:

@@ -158,7 +158,8 @@ def run(
 
     Args:
       solver: hyper-parameters as leaves; its floating leaves are cast to the problem's dtype.
-      problem: client-stacked data.
+      problem: client-stacked data; or data on the host, `problems.streamed`, of which every round
+        gets those of the clients drawn.
       key: a typed key (`jax.random.key`). A private solver's noise follows from it, so that **it
         must serve once**: the difference of two runs under one key shows what the noise hides. A
         second run of something else, or another continuation of the same state, is refused where

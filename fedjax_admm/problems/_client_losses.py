@@ -3,12 +3,11 @@
 import inspect
 from collections.abc import Callable
 from functools import partial
-from typing import Any, Protocol, TypeAlias
+from typing import Any, TypeAlias
 
 import jax
 import jax.numpy as jnp
 
-from fedjax_admm._pytrees import FlatLayout
 from fedjax_admm.problems._client_data import Client
 
 # The places of a minibatch among a client's samples, shape=(size,), and how many of them count.
@@ -17,22 +16,17 @@ Places: TypeAlias = tuple[jax.Array, jax.Array]
 # What a client's key is folded with for its loss; minibatches fold it with the number of a step.
 LOSS = 2**32 - 1
 
-
-class LossOfClients(Protocol):
-    """What the losses of a problem's clients depend on."""
-
-    layout: FlatLayout
-    batch: bool
-    batch_size: int | None
+# The places of a minibatch among a client's samples, shape=(size,), and how many of them count.
+Places: TypeAlias = tuple[jax.Array, jax.Array]
 
 
-def client_value(loss: Callable[..., Any], problem: LossOfClients) -> Callable:
+def client_value(loss: Callable[..., Any], problem: Any) -> Callable:
     """Return `value(point, client, scale, private)`: scale times a client's sum of losses."""
     both = client_value_and_state(loss, problem)
     return lambda point, client, scale, private: both(point, client, scale, private)[0]
 
 
-def client_value_and_state(loss: Callable[..., Any], problem: LossOfClients) -> Callable:
+def client_value_and_state(loss: Callable[..., Any], problem: Any) -> Callable:
     """Return a function as `client_value` does, which also returns the client's state after it."""
     size = problem.batch_size if problem.batch else None
 

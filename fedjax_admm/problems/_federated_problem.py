@@ -332,19 +332,19 @@ class Federated:
             )
 
         def mean(point, client, scale, private):
-            params, own = self._read(point, private), at_client_state(score, client.state)
-            if self.held_out is not None:
-                return judged(own, params, self.held_out, point.dtype).mean()
-            scores = judged(own, params, client.samples, point.dtype)
-            return jnp.sum(jnp.where(present(client), scores, 0)) / client.size.astype(point.dtype)
+            params, samples = self._read(point, private), self.held_out
+            own = at_client_state(score, client.state)
+            judged = client.samples if samples is None else samples
+            scores = jax.vmap(own, (None, 0))(params, judged).astype(point.dtype)
+            if samples is not None:
+                return jnp.mean(scores)
+            total = jnp.sum(jnp.where(present(client), scores, 0))
+            return total / client.size.astype(point.dtype)
 
-        def judged(own, params, samples, dtype):
-            return jax.vmap(own, (None, 0))(params, samples).astype(dtype)
-
-        same = not self.private.size and parameter("state", score) is None
-        if points.ndim == 1 and self.held_out is not None and same:
-            one = judged(score, self.layout.tree(points), self.held_out, points.dtype).mean()
-            return jnp.broadcast_to(one, (self.num_clients,))
+        alike = not self.private.size and self.states is None
+        if points.ndim == 1 and self.held_out is not None and alike:
+            scores = jax.vmap(score, (None, 0))(self.layout.tree(points), self.held_out)
+            return jnp.broadcast_to(jnp.mean(scores.astype(points.dtype)), (self.num_clients,))
         return self._each(mean, jnp.broadcast_to(points, (self.num_clients, points.shape[-1])))
 
     # --- minimisation -----------------------------------------------------------------------------

@@ -203,6 +203,7 @@ class StarSolver:
         server, upload = solver.start_server(model, problem.num_clients), solver.upload(clients)
         sums, weight = add_up(upload, problem.num_clients, model.dtype)
         if self.uploads_first:
+            clients = averaged_states(problem, clients, None, jnp.ones(problem.num_clients, bool))
             number = jnp.asarray(problem.num_clients, jnp.int32)
             means = tuple(total / weight for total in sums)
             first = Received(means, (), number, weight, problem.num_clients)

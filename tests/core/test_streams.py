@@ -77,6 +77,19 @@ def test_rounds_may_have_different_numbers_of_clients(x64, drawn):
     assert_same(held, stream)
 
 
+def moving(params, sample, state, key):
+    noise = jax.random.normal(key, (), state.dtype)
+    return loss(params, sample) + noise * params["b"], 0.9 * state + 0.1 * sample["y"]
+
+
+@pytest.mark.parametrize("average", [False, True])
+def test_states_of_losses_are_those_of_the_clients_drawn(x64, average):
+    options = {"state": np.zeros(()), "average_state": average, "batch_size": 4}
+    problems = [federated(moving, d, start(), **options) for d in (clients(), streamed(clients()))]
+    for drawn in (FOUR, participation.bernoulli(0.3)):
+        assert_same(*(ran(p, solvers.scaffold(0.05, local_steps=2), drawn) for p in problems))
+
+
 def objective_and_model(solver, problem, state):
     return {**fa.measures.objective(solver, problem, state), "model": solver.estimate(state)}
 

@@ -1,4 +1,4 @@
-"""The program of `docs/howto/batch-norm.md`, as a page has it, and a process that is killed in it."""
+"""The program of `docs/howto/batch-norm.md`, and a process that is killed in it."""
 
 import os
 import re

@@ -21,7 +21,7 @@ layers", arXiv:1912.00818; X. Li, M. Jiang, X. Zhang, M. Kamp, Q. Dou, "FedBN: F
 Non-IID Features via Local Batch Normalization", ICLR 2021, arXiv:2102.07623.
 """
 
-from typing import Any, ClassVar, NamedTuple
+from typing import Any, ClassVar, NamedTuple, cast
 
 import jax
 import jax.numpy as jnp
@@ -88,13 +88,13 @@ class Personal(PersonalWrapper):
 
     def _fit(self, problem, clients, key):
         """Return the private parts of some clients after the steps; nothing is sent."""
-        read, private = clients
+        (read, private), steps = clients, cast(int, self.steps)
 
         def descend(own, draw):
             slope = problem.with_private(own).private_gradients(read, draw)
             return own - self.rate * slope, None
 
-        return read, jax.lax.scan(descend, private, draws(problem, key, self.steps))[0]
+        return read, jax.lax.scan(descend, private, draws(problem, key, steps))[0]
 
 
 def personal(solver: Solver, rate: ArrayLike = 0.1, *, steps: int | None = 5) -> Personal:
