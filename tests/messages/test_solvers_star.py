@@ -128,8 +128,14 @@ def test_bits_are_those_of_the_channels(name):
     problem, counted = quadratics(), BUILDERS[name](loud()).traffic(quadratics())
     plain = BUILDERS[name]().traffic(problem)
     assert (counted.up, counted.down, counted.before) == (plain.up, plain.down, plain.before)
-    wanted = {"scaffold": (14, 14), "ifca": (7 + 32, 7), "adaptive": (14, 7 + 32)}.get(name, (7, 7))
-    assert (counted.up_bits, counted.down_bits) == wanted
+    wanted = {
+        "scaffold": (14, 14),
+        "ifca": (7 + 32, 7),
+        "adaptive": (14, 7 + 32),
+        "fed_dr": (7 + 2 * 32, 7 + 32),
+        "fed_dyn": (7 + 32, 7 + 32),
+    }
+    assert (counted.up_bits, counted.down_bits) == wanted.get(name, (7, 7))
 
 
 @pytest.mark.thorough

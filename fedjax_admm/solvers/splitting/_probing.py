@@ -46,7 +46,8 @@ class Probes(NamedTuple):
 
     met: jax.Array  # shape=(clients,): l_i
     shared: jax.Array  # shape=(clients,): l, as they read it last
-    overshoots: jax.Array  # shape=(clients,), int32: n_i
+    overshoots: jax.Array  # shape=(clients,), int32
+    calls: jax.Array  # shape=(clients,), int32: n_i, how often they have worked
 
 
 @roles.pytree_dataclass
@@ -61,7 +62,8 @@ class ProbingGradient:
     def memory(self, problem, start):
         """Return the curvature of the start, and no overshoots."""
         first = jnp.broadcast_to(self.curvature, start.shape[:1]).astype(start.dtype)
-        return Probes(first, first, jnp.zeros(first.shape, jnp.int32))
+        none = jnp.zeros(first.shape, jnp.int32)
+        return Probes(first, first, none, none)
 
     def __call__(self, problem, centre, weight, start, memory, key):
         """Return the models after all steps, shape (clients, dim), and the probes."""
@@ -95,7 +97,7 @@ class ProbingGradient:
             carry, _ = step(carry, None, after)
             rest = jax.tree.map(lambda x: x[1:], rest)
         (w, _, overshoots), _ = jax.lax.scan(step, carry, rest)
-        return w, Probes(met, memory.shared, overshoots)
+        return w, Probes(met, memory.shared, overshoots, memory.calls + 1)
 
     def _met(self, w, moved, before, after, old) -> jax.Array:
         """Return l_i, shape (clients,), or what it was where the differences are noise."""

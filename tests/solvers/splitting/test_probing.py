@@ -50,8 +50,9 @@ class ByHand:
     def rho(self):
         return self.share * self.shared / STEPS
 
-    def work(self, i, start, centre):
-        return worked(i, start, centre, self.rho, self.shared, self.met, self.overshoots)
+    def work(self, i, start, centre, rho=None):
+        rho = self.rho if rho is None else rho
+        return worked(i, start, centre, rho, self.shared, self.met, self.overshoots)
 
     def heard(self, active):
         self.rounds += 1
@@ -61,11 +62,12 @@ class ByHand:
 def admm(present, largest):
     hand = ByHand(largest, 0.2)
     z, w, y = START.copy(), np.tile(START, (CLIENTS, 1)), np.zeros((CLIENTS, 5))
-    rho, found = np.full(CLIENTS, hand.rho), []
+    rho, found, calls = np.full(CLIENTS, hand.rho), [], np.zeros(CLIENTS)
     for active in present:
         for i in np.flatnonzero(active):
-            rho[i] = hand.rho
-            w[i] = hand.work(i, z, z - y[i] / rho[i])
+            rho[i] = hand.rho * np.clip(calls[i] / 20, 1, 5)
+            calls[i] += 1
+            w[i] = hand.work(i, z, z - y[i] / rho[i], rho[i])
             y[i] += rho[i] * (w[i] - z)
         if active.any():
             hand.heard(active)
@@ -116,7 +118,7 @@ def dr(present, largest):
 @pytest.mark.usefixtures("x64")
 @pytest.mark.parametrize(("build", "loop"), [(fed_admm, admm), (fed_dyn, dyn), (fed_dr, dr)])
 def test_the_default_is_the_loop_by_hand(build, loop):
-    problem, present = quadratics(START), masks(60)
+    problem, present = quadratics(START), masks(120)
     largest = float(largest_curvature(problem, problem.start))
     found = path(build(), present)
     np.testing.assert_allclose(found, loop(present, largest), rtol=1e-9, atol=1e-9)
