@@ -137,6 +137,10 @@ def _formulas(name: str) -> Iterator[str]:
 
 
 def _math(formula: str) -> str:
+    """Return a displayed formula; what stands apart in it has a line of its own."""
+    lines = [line.strip() for line in formula.split(r"\qquad")]
+    if len(lines) > 1:
+        formula = r"\begin{gathered} " + r" \\[0.5em] ".join(lines) + r" \end{gathered}"
     return f".. math::\n\n   {formula}\n"
 
 
