@@ -33,7 +33,7 @@ def gallery_pages(docs: Path) -> Iterator[tuple[str, str]]:
         shown = [each for each in own if each.name.partition("-")[0] in family.split()]
         lines += [f"## {title}", ""]
         lines += [f"*{paper}*\n" for paper in dict.fromkeys(each.paper for each in shown)]
-        lines += ["::::{grid} 1 2 2 3", ":gutter: 2", ""]
+        lines += ["::::{grid} 1 1 2 2", ":gutter: 2", ""]
         for each in shown:
             lines += _card(each, docs)
         lines.append("::::\n")

@@ -115,8 +115,10 @@ def _formulas(name: str) -> Iterator[str]:
         result = "P_C(v)"
         least = r"\operatorname*{argmin}_{x \in C} \|x - v\|^2"
     else:
-        result = r"\operatorname{Prox}_g(v; \tau)"
-        least = r"\operatorname*{argmin}_x\; g(x) + \frac{1}{2 \tau} \|x - v\|^2"
+        point = next(iter(inspect.signature(getattr(kernels, name)).parameters))
+        x = penalty[2] if penalty.startswith("g(") else "x"  # the letter of what is found
+        result = rf"\operatorname{{Prox}}_g({point}; \tau)"
+        least = rf"\operatorname*{{argmin}}_{x}\; g({x}) + \frac{{1}}{{2 \tau}} \|{x} - {point}\|^2"
     objective = rf"{result} = {least}, \qquad {penalty}"
     yield _math(penalty if "argmin" in penalty else objective)
     if found.startswith("x :"):
@@ -137,6 +139,10 @@ def _formulas(name: str) -> Iterator[str]:
 
 
 def _math(formula: str) -> str:
+    """Return a displayed formula; what stands apart in it has a line of its own."""
+    lines = [line.strip() for line in formula.split(r"\qquad")]
+    if len(lines) > 1:
+        formula = r"\begin{gathered} " + r" \\[0.5em] ".join(lines) + r" \end{gathered}"
     return f".. math::\n\n   {formula}\n"
 
 
