@@ -224,10 +224,8 @@ def locate_path(
         turns = _told("turns", turns, (rows,), dtype).at[0].set(0)
         fastest = jnp.full((), 2.0, dtype)  # a length of the heading h; it is 1 if all is right
     free = jnp.asarray([flag("offsets", offsets), flag("scale", scale)], dtype)
-    measured = anchors, which.astype(jnp.int32), ranges, relative, spans
-    return _located(
-        *measured, moves, turns, fastest, free, own=flag("own_scales", own_scales), clock=clock
-    )
+    told = anchors, which.astype(jnp.int32), ranges, relative, spans, moves, turns, fastest, free
+    return _located(*told, own=flag("own_scales", own_scales), clock=clock)
 
 
 def _told(name: str, value: ArrayLike, shape: tuple[int, ...], dtype) -> jax.Array:

@@ -52,8 +52,8 @@ def read_ranges(path: Path) -> RangeTable:
     anchors, distances = anchors[there], distances[there]
     if len(anchors) < len(axes) + 1:
         raise InputError(
-            f"{path} has {len(anchors)} sensors with a range, but {len(axes)} dimensions need at least "
-            f"{len(axes) + 1}."
+            f"{path} has {len(anchors)} sensors with a range, but {len(axes)} dimensions need at "
+            f"least {len(axes) + 1}."
         )
     if not np.ptp(anchors, axis=0).any():
         raise InputError(

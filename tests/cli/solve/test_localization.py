@@ -296,7 +296,7 @@ GOOD = "x,y,range\n0,0,5\n10,0,6\n0,10,7\n"
     [
         (
             "x,y,range\n0,0,5\n1,1,5\n",
-            "has 2 sensors with a range, but 2 dimensions need at least 3",
+            "2 sensors with a range, but 2 dimensions need at least 3",
         ),
         ("x,y,z,range\n0,0,0,5\n1,1,1,5\n2,1,0,4\n", "3 sensors with a range, but 3"),
         (GOOD.replace("10,0,6", "10,O,6"), r"line 3: y must be a number, but it is 'O'"),
