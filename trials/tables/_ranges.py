@@ -22,6 +22,7 @@ class RangeTable:
     distances: np.ndarray  # shape=(sensors,), metres
     lines: np.ndarray  # shape=(sensors,): line of the file, from 1, the header included
     ignored: tuple[str, ...] = ()  # other columns of the file
+    missing: int = 0  # rows that were left out because their range is empty
 
     @property
     def axes(self) -> tuple[str, ...]:
@@ -40,17 +41,19 @@ class RangeTable:
 def read_ranges(path: Path) -> RangeTable:
     """Read a file with the columns x, y, [z,] range: one row per sensor, metres.
 
-    Other columns are ignored; the order does not matter.
+    Other columns are ignored; the order does not matter. A row whose range is empty is left out.
     """
     table = read_table(path, f"it must have the columns {_FORM}", lower=True)
     axes = [name for name in AXES if name in table.header or name != "z"]
     table.require([*axes, "range"], _FORM)
     anchors = table.numbers(axes, complete=True)
-    (distances,) = table.numbers(["range"], complete=True, positive=True).T
+    (distances,) = table.numbers(["range"], positive=True).T
+    there = np.isfinite(distances)
+    anchors, distances = anchors[there], distances[there]
     if len(anchors) < len(axes) + 1:
         raise InputError(
-            f"{path} has {len(anchors)} sensors, but {len(axes)} dimensions need at least "
-            f"{len(axes) + 1}."
+            f"{path} has {len(anchors)} sensors with a range, but {len(axes)} dimensions need at "
+            f"least {len(axes) + 1}."
         )
     if not np.ptp(anchors, axis=0).any():
         raise InputError(
@@ -58,4 +61,4 @@ def read_ranges(path: Path) -> RangeTable:
             "add sensors at other places."
         )
     ignored = table.others([*axes, "range"])
-    return RangeTable(anchors, distances, table.lines(), ignored)
+    return RangeTable(anchors, distances, table.lines()[there], ignored, int((~there).sum()))

@@ -274,6 +274,18 @@ def test_the_mirror_image_is_a_row_of_its_own(solve, tmp_path):
     np.testing.assert_allclose(float(rows[-1]["y"]), -float(chosen["y"]), atol=0.01)
 
 
+def test_an_empty_cell_costs_its_range_alone(solve, tmp_path):
+    anchors, distances, target = measured(2, sensors=8)
+    lines = table(anchors, distances).splitlines()
+    lines[3] = lines[3].rpartition(",")[0] + ","
+    outcome = solve("\n".join(lines) + "\n")
+    assert outcome.code == 0
+    np.testing.assert_allclose(position(outcome), target, atol=1e-2)
+    assert "Rows without a range, which were left out: 1." in outcome.out
+    rows = rows_of(tmp_path / "localization-ranges/residuals.csv")
+    assert [int(row["line"]) for row in rows] == [2, 3, 5, 6, 7, 8, 9]
+
+
 # Mistakes
 
 GOOD = "x,y,range\n0,0,5\n10,0,6\n0,10,7\n"
@@ -282,10 +294,13 @@ GOOD = "x,y,range\n0,0,5\n10,0,6\n0,10,7\n"
 @pytest.mark.parametrize(
     ("content", "sentence"),
     [
-        ("x,y,range\n0,0,5\n1,1,5\n", "has 2 sensors, but 2 dimensions need at least 3"),
-        ("x,y,z,range\n0,0,0,5\n1,1,1,5\n2,1,0,4\n", "3 sensors, but 3 dimensions need at least 4"),
+        (
+            "x,y,range\n0,0,5\n1,1,5\n",
+            "2 sensors with a range, but 2 dimensions need at least 3",
+        ),
+        ("x,y,z,range\n0,0,0,5\n1,1,1,5\n2,1,0,4\n", "3 sensors with a range, but 3"),
         (GOOD.replace("10,0,6", "10,O,6"), r"line 3: y must be a number, but it is 'O'"),
-        (GOOD.replace("10,0,6", "10,0,"), "line 3: range is missing"),
+        (GOOD.replace("10,0,6", "10,0,"), "has 2 sensors with a range, but 2 dimensions need"),
         (GOOD.replace("10,0,6", "10,nan,6"), "line 3: y must be finite, but it is 'nan'"),
         (GOOD.replace("10,0,6", "10,0,-6"), "line 3: range must be positive, but it is '-6'"),
         (GOOD.replace("10,0,6", "10,5,0,5,6,5"), "line 3: there are 6 cells, but line 1 has 3"),

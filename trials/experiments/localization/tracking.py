@@ -180,7 +180,7 @@ EXPERIMENTS = tuple(
         rounds=200,
         records=2,
         quick={"trials": 40, "rounds": 100},
-        figure=partial(figures.sweep_figure, metric="error", floor=1e-2),
+        figure=partial(figures.sweep_figure, metric="error", floor=1e-1),
     )
     for name, sweep, problem, settings in (
         ("localization-tracking", _SPEEDS, _by_speed, {"absent": 0.3}),

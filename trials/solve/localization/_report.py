@@ -29,7 +29,11 @@ def solution(location: Location, settings: LocalizationSettings, title: str) -> 
             **dict.fromkeys(PATHS),
         },
         draw=lambda: draw_location(location, title),
-        data={"sensors": len(ranges.distances), "dimensions": len(ranges.axes)},
+        data={
+            "sensors": len(ranges.distances),
+            "dimensions": len(ranges.axes),
+            "left_out": ranges.missing,
+        },
         result={
             "position": dict(zip(ranges.axes, position, strict=True)),
             "cost": ranges.cost(position),
@@ -64,5 +68,7 @@ def report(location: Location) -> str:
             f"{coordinates(names, location.mirror)} fits as well "
             f"(sum of |residuals| {ranges.cost(location.mirror):.4g} m)."
         )
+    if ranges.missing:
+        lines.append(f"Rows without a range, which were left out: {ranges.missing}.")
     lines += ignored_told(ranges.ignored)
     return "\n".join(lines)
