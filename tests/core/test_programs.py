@@ -60,3 +60,22 @@ def test_what_is_compiled_once_is_not_kept():
         return weakref.ref(add)
 
     assert alive([call(jnp.float32(2)), call(jnp.float32(3))]) == [False, False]
+
+
+def test_programs_inside_of_others_leave_the_options_to_these():
+    @_programs.compiled
+    def double(number):
+        return 2 * number
+
+    x = jnp.ones(3)
+    assert float(double(x)[0]) == 2
+    assert float(jax.jit(lambda y: double(x) + y)(x)[0]) == 3  # nothing that it gets is traced
+    assert float(jax.vmap(double)(x)[0]) == 2
+    assert float(jax.grad(lambda y: double(y).sum())(x)[0]) == 2
+    assert float(jax.lax.map(double, x)[0]) == 2
+
+
+def test_options_that_the_compiler_does_not_know_are_left_out():
+    known = {"xla_backend_optimization_level": 1}
+    assert _programs.known_options(**known) == known
+    assert _programs.known_options(**known, xla_cpu_no_such_option=1) == {}

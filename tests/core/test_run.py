@@ -1,5 +1,7 @@
 """The loop over rounds: traces, resumption, status, grids and gradients."""
 
+from functools import partial
+
 import chex
 import jax
 import jax.numpy as jnp
@@ -260,6 +262,22 @@ def test_replay_resumed_past_its_end_is_refused():
     first = fa.run(*arguments, rounds=10, participation=process)
     with pytest.raises(fa.InputError, match="masks holds 10 rounds, but the run needs 11"):
         fa.run(*arguments, rounds=1, participation=process, start=first.state)
+
+
+def test_calls_that_are_repeated_are_checked_for_what_changes():
+    """The same arrays, going on: masks that last for some of the rounds, and another key."""
+    process = participation.replay(np.ones((5, 21), bool))
+    arguments, key = (fa.solvers.fsmdm(), problem()), jax.random.key(0)
+    run = partial(fa.run, *arguments, rounds=1, participation=process)
+    done = run(key)
+    for _ in range(4):
+        done = run(key, start=done.state)
+    with pytest.raises(fa.InputError, match="masks holds 5 rounds, but the run needs 6"):
+        run(key, start=done.state)
+    with pytest.raises(fa.InputError, match="key must be the key of the run that is resumed"):
+        run(jax.random.key(1), start=done.state)
+    with pytest.raises(fa.InputError, match="a typed key"):
+        run(jnp.zeros(2, jnp.uint32))
 
 
 @pytest.mark.thorough
