@@ -19,7 +19,8 @@ and sends it with the model. All clients that read it use, with K local steps in
     rho = share l / K,
 
 so that rho times the length of all steps of a round is about the share: the quadratic term bends
-the local path by that much. Steps shorten as those of `FallingGradient` where they overshoot.
+the local path by that much. FedADMM's share grows from 0.2 to 1 with the rounds of a client. Steps
+shorten as those of `FallingGradient` where they overshoot.
 
 A message down holds l besides, and one up l_i, and rho where it is the upload's weight. The
 estimate l_i counts if its differences are not noise of rounding; it is at least 1e-4 L, so that a
