@@ -66,6 +66,10 @@ class ProbingGradient:
         none = jnp.zeros(first.shape, jnp.int32)
         return Probes(first, first, none, none)
 
+    def length(self, weight):
+        """Return rate (1 + r + ... + r^(steps - 1)) with r = 1 - rate weight, at the start."""
+        return FallingGradient(curvature=self.curvature, steps=self.steps).length(weight)
+
     def __call__(self, problem, centre, weight, start, memory, key):
         """Return the models after all steps, shape (clients, dim), and the probes."""
 
@@ -127,7 +131,7 @@ class ProbedServer(NamedTuple):
 class Probed:
     """The roles of a server, and of clients, that choose rho by probes; for a star solver."""
 
-    local: ProbingGradient
+    local: Any  # a ProbingGradient
     share: ClassVar[float]  # rho times the length of all local steps of a round, about
 
     def start_server(self, model, num_clients) -> ProbedServer:
@@ -150,6 +154,7 @@ class Probed:
     def with_model(self, server: ProbedServer, model, received: roles.Received) -> ProbedServer:
         """Return what the server holds with another model, and with the mean of what was met."""
         rounds = server.rounds + 1
+        assert received.beside is not None
         change = (received.beside - server.curvature) / jnp.sqrt(rounds.astype(model.dtype))
         return ProbedServer(model, server.curvature + change, rounds)
 
