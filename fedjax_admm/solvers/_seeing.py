@@ -132,11 +132,9 @@ def _first(solver: Any, problem: Any, models: jax.Array) -> Kept:
 def _look(solver: Any, problem: Any, clients: Watched, received: Any, index: Any) -> Kept:
     """Return what clients keep once they have read the server's model."""
     kept, seen = clients.kept, {}
-    if kept.seen.keys() & {"primal", "dual", "loss"}:
-        read = jax.tree.leaves(received)[0]
-        own = read
-        if hasattr(solver, "client_models"):
-            own = solver.client_models(_OfClients(clients.own))
+    read = own = jax.tree.leaves(received)[0]
+    if hasattr(solver, "client_models"):
+        own = solver.client_models(_OfClients(clients.own))
     if "primal" in kept.seen:
         seen["primal"] = safe_norm(own - read)
     if "dual" in kept.seen:

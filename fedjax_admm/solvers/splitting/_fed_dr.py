@@ -72,17 +72,17 @@ class FedDR(roles.StarSolver):
 
     uploads_first: ClassVar[bool] = True
 
-    def start_clients(self, problem, models, key):
+    def start_clients(self, problem, models, key) -> tuple[Any, roles.Said]:
         """Start everybody with one proximal step at the first model."""
         clients = FedDRClients(models, models, self.local.memory(problem, models))
         return self._prox(problem, models, clients, key), roles.Said()
 
-    def client(self, problem, clients: FedDRClients, x_bar, key):
+    def client(self, problem, clients: Any, x_bar, key, /) -> tuple[Any, roles.Said]:
         """Return y_i and x_i."""
         y = clients.y + self.relaxation * (x_bar - clients.x)
         return self._prox(problem, y, clients, key), roles.Said()
 
-    def upload(self, clients: FedDRClients) -> roles.Upload:
+    def upload(self, clients: Any) -> roles.Upload:
         """Return x_hat_i = 2 x_i - y_i."""
         return roles.Upload((2 * clients.x - clients.y,))
 
@@ -90,7 +90,7 @@ class FedDR(roles.StarSolver):
         """Go on from the model of which the value would have been sent."""
         return clients._replace(x=(values[0] + clients.y) / 2)
 
-    def server(self, server, received: roles.Received, info) -> jax.Array:
+    def server(self, server, received: roles.Received, info) -> Any:
         """Return x_bar."""
         return self.regularizer.prox(received.means[0], self.length)
 

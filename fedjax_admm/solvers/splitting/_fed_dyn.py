@@ -68,7 +68,7 @@ class FedDyn(roles.StarSolver):
         memory = self.local.memory(problem, models)
         return FedDynClients(jnp.zeros_like(models), memory), roles.Said()
 
-    def client(self, problem, clients: FedDynClients, x, key):
+    def client(self, problem, clients: FedDynClients, x, key, /):
         """Return c_i; w_i follows from it."""
         centre = x + clients.slope / self.rho
         weight = jnp.broadcast_to(self.rho, x.shape[:1])
@@ -83,7 +83,7 @@ class FedDyn(roles.StarSolver):
         """Take over the slope that arrived."""
         return clients._replace(slope=values[0])
 
-    def server(self, server, received: roles.Received, info) -> jax.Array:
+    def server(self, server, received: roles.Received, info) -> Any:
         """Return x: the mean of w_i - x is minus that of the changes of slopes over rho."""
         (h,), (change,) = received.means, received.changes
         return self.regularizer.prox(server - (change + h) / self.rho, 1 / self.rho)

@@ -19,7 +19,8 @@ and sends it with the model. All clients that read it use, with K local steps in
     rho = share l / K,
 
 so that rho times the length of all steps of a round is about the share: the quadratic term bends
-the local path by that much. Steps shorten as those of `FallingGradient` where they overshoot.
+the local path by that much. FedADMM's share grows from 0.2 to 1 with the rounds of a client. Steps
+shorten as those of `FallingGradient` where they overshoot.
 
 A message down holds l besides, and one up l_i, and rho where it is the upload's weight. The
 estimate l_i counts if its differences are not noise of rounding; it is at least 1e-4 L, so that a
@@ -64,6 +65,10 @@ class ProbingGradient:
         first = jnp.broadcast_to(self.curvature, start.shape[:1]).astype(start.dtype)
         none = jnp.zeros(first.shape, jnp.int32)
         return Probes(first, first, none, none)
+
+    def length(self, weight):
+        """Return rate (1 + r + ... + r^(steps - 1)) with r = 1 - rate weight, at the start."""
+        return FallingGradient(curvature=self.curvature, steps=self.steps).length(weight)
 
     def __call__(self, problem, centre, weight, start, memory, key):
         """Return the models after all steps, shape (clients, dim), and the probes."""
@@ -126,7 +131,7 @@ class ProbedServer(NamedTuple):
 class Probed:
     """The roles of a server, and of clients, that choose rho by probes; for a star solver."""
 
-    local: ProbingGradient
+    local: Any  # a ProbingGradient
     share: ClassVar[float]  # rho times the length of all local steps of a round, about
 
     def start_server(self, model, num_clients) -> ProbedServer:
@@ -149,6 +154,7 @@ class Probed:
     def with_model(self, server: ProbedServer, model, received: roles.Received) -> ProbedServer:
         """Return what the server holds with another model, and with the mean of what was met."""
         rounds = server.rounds + 1
+        assert received.beside is not None
         change = (received.beside - server.curvature) / jnp.sqrt(rounds.astype(model.dtype))
         return ProbedServer(model, server.curvature + change, rounds)
 
