@@ -103,7 +103,7 @@ def _truth(log: KitLog, truth: np.ndarray, places: np.ndarray) -> np.ndarray:
     found[own[after] - own[after - 1] > 2 * apart] = np.nan
     nearest = np.clip(np.searchsorted(times, own), 1, len(times) - 1)
     between = (own >= times[0]) & (own <= times[-1])
-    close = between & (times[nearest] - times[nearest - 1] <= 2 * apart)
+    close = between & (times[nearest] - times[nearest - 1] <= 4 * apart)
     nearest -= own - times[nearest - 1] < times[nearest] - own
     here = np.stack([np.interp(own, times, column) for column in places.T], -1)
     moved = truth[:, 1:] + places[nearest] - here
