@@ -97,8 +97,8 @@ def _truth(log: KitLog, truth: np.ndarray, places: np.ndarray) -> np.ndarray:
     found = np.stack(
         [np.interp(times, own, column, left=np.nan, right=np.nan) for column in truth[:, 1:].T], -1
     )
-    # Between distinct times: several ranges may share one.
-    apart = np.median(np.diff(np.unique(times)))
+    distinct = np.unique(times)  # several ranges may share one
+    apart = float(np.median(distinct[1:] - distinct[:-1]))
     after = np.clip(np.searchsorted(own, times), 1, len(own) - 1)
     found[own[after] - own[after - 1] > 2 * apart] = np.nan
     nearest = np.clip(np.searchsorted(times, own), 1, len(times) - 1)
