@@ -249,10 +249,10 @@ def test_the_folder_holds_position_candidates_and_residuals(solve, command, tmp_
     assert list(config) == parts
     assert set(config["files"]) == FILES
     drawn = {"style": None, "format": None, "columns": None}
-    asked = {"input": "ranges.csv", "rounds": 300, "out": "new/place"}
+    asked = {"input": "ranges.csv", "rounds": 300, "out": "new/place", "clock": False}
     asked |= dict.fromkeys(("anchors", "odometry", "truth"))
     assert config["settings"] == asked | drawn
-    assert config["data"] == {"sensors": 12, "dimensions": 2}
+    assert config["data"] == {"sensors": 12, "dimensions": 2, "left_out": 0}
     result = config["result"]
     np.testing.assert_allclose([result["position"][axis] for axis in "xy"], found)
     np.testing.assert_allclose(result["cost"], float(chosen["sum_of_absolute_residuals"]))

@@ -108,6 +108,7 @@ def test_options_of_every_kind_are_read_stored_and_repeated(solve, tmp_path):
         "anchors": None,
         "odometry": None,
         "truth": None,
+        "clock": False,
         "style": None,
         "format": None,
         "columns": None,

@@ -35,7 +35,7 @@ def batch_positions(
       ranges: shape (rows,), metres, as measured or corrected.
       places: where the optimiser begins, shape (rows, 2), metres.
     """
-    import gtsam  # ty: ignore
+    import gtsam  # pyright: ignore[reportMissingImports]
 
     silent = np.isnan(turns)
     moves, turns = np.nan_to_num(moves), np.nan_to_num(turns)

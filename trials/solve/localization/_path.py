@@ -97,13 +97,13 @@ def _truth(log: KitLog, truth: np.ndarray, places: np.ndarray) -> np.ndarray:
     found = np.stack(
         [np.interp(times, own, column, left=np.nan, right=np.nan) for column in truth[:, 1:].T], -1
     )
-    # Between distinct times: several ranges may share one.
-    apart = np.median(np.diff(np.unique(times)))
+    distinct = np.unique(times)  # several ranges may share one
+    apart = float(np.median(distinct[1:] - distinct[:-1]))
     after = np.clip(np.searchsorted(own, times), 1, len(own) - 1)
     found[own[after] - own[after - 1] > 2 * apart] = np.nan
     nearest = np.clip(np.searchsorted(times, own), 1, len(times) - 1)
     between = (own >= times[0]) & (own <= times[-1])
-    close = between & (times[nearest] - times[nearest - 1] <= 2 * apart)
+    close = between & (times[nearest] - times[nearest - 1] <= 4 * apart)
     nearest -= own - times[nearest - 1] < times[nearest] - own
     here = np.stack([np.interp(own, times, column) for column in places.T], -1)
     moved = truth[:, 1:] + places[nearest] - here
