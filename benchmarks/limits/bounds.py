@@ -6,7 +6,8 @@ is less than twice that, the round is bound by it; otherwise by latency: scalar 
 dependent operations, small loops and what calls cost.
 
 Peaks are probed on the core that the process is bound to: a product of matrices, and a copy that
-reads and writes as many bytes in all as the round, so that it is in the same cache.
+reads and writes as many bytes in all as the round, so that it is in the same cache. All times
+are the shortest of several: what others do at the same time makes them longer.
 """
 
 import time
@@ -14,7 +15,7 @@ from collections.abc import Callable
 from typing import Any, NamedTuple
 
 _SIDE = 768  # of the matrices
-_REPEATS = 7
+_REPEATS = 5
 
 
 class Round(NamedTuple):
