@@ -353,7 +353,8 @@ class _Intensities:
         """Read the logarithms (4 + own + clock,)."""
         found, zero = jnp.exp(logs), jnp.zeros_like(logs[0])
         own = found[4] if rows.own else zero
-        return cls(*found[:4], own, found[-1] if rows.clock else zero)
+        sigma, turning, slip, spread = found[:4]
+        return cls(sigma, turning, slip, spread, own, found[-1] if rows.clock else zero)
 
 
 def _searched(rows: _Rows, states: jax.Array, first: jax.Array):

@@ -10,9 +10,6 @@ import jax.numpy as jnp
 
 from fedjax_admm.problems._client_data import Client
 
-# The places of a minibatch among a client's samples, shape=(size,), and how many of them count.
-Places: TypeAlias = tuple[jax.Array, jax.Array]
-
 # What a client's key is folded with for its loss; minibatches fold it with the number of a step.
 LOSS = 2**32 - 1
 

@@ -112,9 +112,7 @@ def _truth(log: KitLog, truth: np.ndarray, places: np.ndarray) -> np.ndarray:
     return found
 
 
-def window_positions(
-    log: KitLog, ranges: np.ndarray, start: np.ndarray, *, clock: bool = False
-) -> np.ndarray:
+def window_positions(log: KitLog, ranges: Any, start: Any, *, clock: bool = False) -> np.ndarray:
     """Return the place of each row, (rows, dim), by least squares of the window around it alone.
 
     Args:
