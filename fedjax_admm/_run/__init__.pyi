@@ -10,7 +10,11 @@ from fedjax_admm._run._checks import (
     difference as difference,
 )
 from fedjax_admm._run._estimates import in_dtype_of as in_dtype_of
-from fedjax_admm._run._keys import init_key as init_key, round_keys as round_keys
+from fedjax_admm._run._keys import (
+    init_key as init_key,
+    round_keys as round_keys,
+    with_fingerprint as with_fingerprint,
+)
 from fedjax_admm._run._noise import (
     check_wrapped as check_wrapped,
     key_use as key_use,
@@ -24,6 +28,5 @@ from fedjax_admm._run._rounds import (
     run as run,
     run_until as run_until,
     scan_rounds as scan_rounds,
-    with_fingerprint as with_fingerprint,
 )
 from fedjax_admm._run._tracking import Tracked as Tracked, track as track

@@ -15,8 +15,9 @@ from jax.core import Tracer
 
 from fedjax_admm._checks import InputError, function_of, is_concrete, listed, not_deleted, one_line
 from fedjax_admm._host import KEPT
-from fedjax_admm._run._noise import hides
-from fedjax_admm.capabilities import streams
+from fedjax_admm._run._noise import check_wrapped, hides
+from fedjax_admm.capabilities import check_capabilities, streams
+from fedjax_admm.participation import check_process
 
 # What a run calls of a solver, and what it records itself.
 _METHODS = ("participants", "init", "step", "estimate", "messages")
@@ -57,20 +58,12 @@ def _last_call(structure, name, function) -> Call:
 
 
 def checked_call(
-    check: Callable,
-    check_begun: Callable,
-    check_rounds: Callable,
-    arguments: tuple,
-    name: str,
-    function: Any,
-    rounds: int,
+    check_begun: Callable, arguments: tuple, name: str, function: Any, rounds: int
 ) -> Call:
     """Check the arguments of a call, unless they are those of the last one of its structure.
 
     Args:
-      check: checks solver, problem, participation and function; see `_rounds`.
       check_begun: checks solver, problem, key and start, and returns the rounds done before.
-      check_rounds: checks that solver, problem and participation fit so many rounds.
       arguments: solver, problem, key, participation and start.
       name: "measure" or "residual".
       function: the measure or the residual, or None.
@@ -83,15 +76,36 @@ def checked_call(
     call = _last_call(structure, name, function) if known else Call()
     repeated = call.knows(leaves)
     if not repeated:
-        check(solver, problem, participation, name, function)
+        _check_parts(solver, problem, participation, name, function)
     total = check_begun(solver, key, start) * (name == "measure") + rounds
     if not repeated:
-        check_rounds(solver, problem, participation, total)
+        _check_rounds(solver, problem, participation, total)
         call.hides = hides(solver)
         call.remember(arguments, leaves, total)
     elif total > call.rounds:
-        call.rounds = _lasting(partial(check_rounds, solver, problem, participation), total)
+        call.rounds = _lasting(partial(_check_rounds, solver, problem, participation), total)
     return call
+
+
+def _check_parts(solver, problem, participation, name, function) -> None:
+    """Check what can be checked before tracing; `function` is the measure or the residual."""
+    if function is not None:
+        check_function(name, function)
+    check_methods(solver, problem)
+    check_wrapped(solver)
+    check_process("participation", participation)
+    check_capabilities(solver, problem, function)
+    check_arrays("solver", solver)
+    check_arrays("problem", problem)
+    check_arrays("participation", participation)
+    check_range(solver, problem)
+
+
+def _check_rounds(solver, problem, participation, rounds) -> None:
+    """Check that a run proper may have so many rounds."""
+    participation.check(solver.participants(problem), rounds)
+    if hasattr(solver, "check"):
+        solver.check(problem, rounds)
 
 
 def _lasting(check: Callable[[int], None], rounds: int) -> int:

@@ -1,5 +1,7 @@
 """The keys that a run draws from its key."""
 
+from typing import Any
+
 import jax
 import jax.numpy as jnp
 
@@ -26,3 +28,8 @@ def round_keys(key: jax.Array, index: jax.Array) -> jax.Array:
 def fingerprint_of(key: jax.Array) -> jax.Array:
     """Return 32 bits that follow from a key, and from which it does not follow, shape ()."""
     return jax.random.bits(jax.random.fold_in(key, _FINGERPRINT), (), jnp.uint32)
+
+
+def with_fingerprint(start: Any, key: jax.Array) -> Any:
+    """Return a `RoundState` that has a fingerprint: this key's, if it had none."""
+    return start._replace(fingerprint=fingerprint_of(key)) if start.fingerprint is None else start

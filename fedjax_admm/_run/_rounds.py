@@ -34,25 +34,27 @@ from fedjax_admm._host import compiled
 from fedjax_admm._plots import picture, plot_trace
 from fedjax_admm._run._checkpoints import opened_checkpoint
 from fedjax_admm._run._checks import (
-    check_arrays,
-    check_function,
     check_kept,
-    check_methods,
-    check_range,
     checked_call,
     difference,
     measured,
     traced_residual,
 )
 from fedjax_admm._run._estimates import in_dtype_of, read_estimate, with_static
-from fedjax_admm._run._keys import fingerprint_of, init_key, participation_key, round_keys
-from fedjax_admm._run._noise import check_wrapped, key_use
+from fedjax_admm._run._keys import (
+    fingerprint_of,
+    init_key,
+    participation_key,
+    round_keys,
+    with_fingerprint,
+)
+from fedjax_admm._run._noise import key_use
 from fedjax_admm._run._progress import check_untraced, loop_in_blocks, scan_in_blocks
 from fedjax_admm._run._shortfalls import tell_unsolved, unsolved
 from fedjax_admm._shown import short_repr
-from fedjax_admm.capabilities import check_capabilities, first_state, shaped, streams
+from fedjax_admm.capabilities import first_state, shaped, streams
 from fedjax_admm.devices import over_clients, replicate_uneven
-from fedjax_admm.participation import Everyone, Participation, check_process
+from fedjax_admm.participation import Everyone, Participation
 from fedjax_admm.protocol import RoundInfo, Solver
 
 Measure = Callable[[Any, Any, Any], Mapping[str, jax.Array]]
@@ -198,7 +200,7 @@ def run(
     if progress:
         check_untraced(solver, problem, key, participation, start)
     arguments = (solver, problem, key, participation, start)
-    call = checked_call(*_CHECKS, arguments, "measure", measure, rounds)
+    call = checked_call(_check_begun, arguments, "measure", measure, rounds)
 
     scan = _compiled_scan
     if streams(problem):
@@ -281,7 +283,7 @@ def run_until(
     if progress:
         check_untraced(solver, problem, key, participation, start, tolerance)
     arguments = (solver, problem, key, participation, start)
-    call = checked_call(*_CHECKS, arguments, "residual", residual, max_rounds)
+    call = checked_call(_check_begun, arguments, "residual", residual, max_rounds)
     tolerance = scalar("tolerance", tolerance, at_least=0)
     use = key_use(*arguments, max_rounds, total=True) if call.hides else None
 
@@ -372,11 +374,10 @@ def _beginning(solver, problem, key, participation, start) -> RoundState:
     What it knows of a state that is made in the same program it folds into the rounds, whose last
     bits then are not those of a run that goes on.
     """
-    first = first_round_state(solver, problem, key, participation, start)
-    return jax.lax.optimization_barrier(first)
+    return jax.lax.optimization_barrier(first_round(solver, problem, key, participation, start))
 
 
-def first_round_state(solver, problem, key, participation, start) -> RoundState:
+def first_round(solver, problem, key, participation, start) -> RoundState:
     """Return the state before the first round of this call: `start`, if it is given."""
 
     def first() -> RoundState:
@@ -401,11 +402,6 @@ def first_round_state(solver, problem, key, participation, start) -> RoundState:
     return start
 
 
-def with_fingerprint(start: RoundState, key: jax.Array) -> RoundState:
-    """Return a state that has a fingerprint: this key's, if it had none."""
-    return start._replace(fingerprint=fingerprint_of(key)) if start.fingerprint is None else start
-
-
 def one_round(solver, problem, key, participation):
     """Return the body of the scan: (state, first non-finite round) -> the same, messages."""
     shape = solver.participants(problem)
@@ -428,20 +424,6 @@ def one_round(solver, problem, key, participation):
     return advance
 
 
-def _check(solver, problem, participation, name, function) -> None:
-    """Check what can be checked before tracing; `function` is the measure or the residual."""
-    if function is not None:
-        check_function(name, function)
-    check_methods(solver, problem)
-    check_wrapped(solver)
-    check_process("participation", participation)
-    check_capabilities(solver, problem, function)
-    check_arrays("solver", solver)
-    check_arrays("problem", problem)
-    check_arrays("participation", participation)
-    check_range(solver, problem)
-
-
 def _check_begun(solver, key, start) -> int:
     """Check key and start; return the rounds that are done, 0 where they are traced."""
     typed_key(key)
@@ -451,16 +433,6 @@ def _check_begun(solver, key, start) -> int:
     if hasattr(solver, "check_start"):
         solver.check_start(start.solver)
     return int(start.index) if is_concrete(start.index) else 0
-
-
-def _check_rounds(solver, problem, participation, rounds) -> None:
-    """Check that a run proper may have so many rounds."""
-    participation.check(solver.participants(problem), rounds)
-    if hasattr(solver, "check"):
-        solver.check(problem, rounds)
-
-
-_CHECKS = _check, _check_begun, _check_rounds
 
 
 def shape_of(solver, problem, key, participation, start, *, measure, every) -> Run:

@@ -19,15 +19,14 @@ from fedjax_admm._checks import InputError, NotHereError, is_concrete
 from fedjax_admm._host import ahead, compiled
 from fedjax_admm._run._checks import measured, traced_residual
 from fedjax_admm._run._estimates import in_dtype_of, read_estimate
-from fedjax_admm._run._keys import round_keys
+from fedjax_admm._run._keys import round_keys, with_fingerprint
 from fedjax_admm._run._rounds import (
     RoundState,
     Run,
     Status,
-    first_round_state,
+    first_round,
     one_round,
     shape_of,
-    with_fingerprint,
 )
 from fedjax_admm._run._shortfalls import unsolved
 from fedjax_admm.devices import over_clients, replicate_uneven
@@ -182,9 +181,7 @@ def _over_all(program: Any, solver: Any, problem: Any, *arrays: Any, **static: A
 @compiled
 def _first(solver, problem, key, participation) -> RoundState:
     # Behind a barrier no array of the state is one of the problem, which a round would delete.
-    return jax.lax.optimization_barrier(
-        first_round_state(solver, problem, key, participation, None)
-    )
+    return jax.lax.optimization_barrier(first_round(solver, problem, key, participation, None))
 
 
 @compiled

@@ -352,9 +352,8 @@ class _Intensities:
     def of(cls, rows: _Rows, logs: jax.Array) -> "_Intensities":
         """Read the logarithms (4 + own + clock,)."""
         found, zero = jnp.exp(logs), jnp.zeros_like(logs[0])
-        own = found[4] if rows.own else zero
-        sigma, turning, slip, spread = found[:4]
-        return cls(sigma, turning, slip, spread, own, found[-1] if rows.clock else zero)
+        own, clock = found[4] if rows.own else zero, found[-1] if rows.clock else zero
+        return cls(found[0], found[1], found[2], found[3], own, clock)
 
 
 def _searched(rows: _Rows, states: jax.Array, first: jax.Array):
