@@ -83,6 +83,7 @@ def moving(params, sample, state, key):
 
 
 @pytest.mark.parametrize("average", [False, True])
+@pytest.mark.thorough
 def test_states_of_losses_are_those_of_the_clients_drawn(x64, average):
     options = {"state": np.zeros(()), "average_state": average, "batch_size": 4}
     problems = [federated(moving, d, start(), **options) for d in (clients(), streamed(clients()))]

@@ -64,7 +64,9 @@ def loss(problem, model):
 @pytest.mark.parametrize(
     "case",
     [
-        pytest.param(case, marks=[pytest.mark.thorough] if case in ("path", "clock") else [])
+        pytest.param(
+            case, marks=[pytest.mark.thorough] if case in ("path", "clock", "blocked paths") else []
+        )
         for case in CASES
     ],
 )

@@ -155,6 +155,7 @@ def test_known_offsets_and_scale_stay():
     assert np.sqrt(np.mean(np.sum((np.asarray(found.positions) - truth) ** 2, 1))) < 0.2
 
 
+@pytest.mark.thorough
 def test_factors_that_differ_between_anchors_are_found_where_they_are():
     factors = np.array([1.0, 1.05, 0.97, 1.1, 1.02])
     which, ranges, times, truth, *_ = driven(offsets=0 * OFFSETS, scale=1.0, rows=300)
@@ -186,6 +187,7 @@ def test_a_clock_that_walks_is_found_with_the_path():
     assert 0.03 < found.drift < 0.3
 
 
+@pytest.mark.thorough
 def test_differences_of_ranges_are_ranges_with_a_clock():
     random = np.random.default_rng(6)
     times = np.linspace(0, 60, 90)
@@ -199,6 +201,7 @@ def test_differences_of_ranges_are_ranges_with_a_clock():
     assert np.sqrt(np.mean(errors**2)) < 0.2
 
 
+@pytest.mark.thorough
 def test_moves_that_nobody_knows_leave_the_ranges_to_tell():
     which, ranges, times, truth, _, odometer = driven(rows=300)
     heard = odometer[(odometer[:, 0] < 40) | (odometer[:, 0] > 70)]

@@ -203,6 +203,7 @@ def test_states_move_where_clients_compute_alone(method):
     jax.tree.map(partial(np.testing.assert_allclose, rtol=1e-9, atol=1e-11), found, states)
 
 
+@pytest.mark.thorough
 def test_states_of_drawn_rows_in_a_batch_of_runs_that_goes_on():
     """Rows are gathered and scattered; two halves are one run, saved and loaded in between."""
     key, own = jax.random.split(jax.random.key(1)), problem()
@@ -255,6 +256,7 @@ def drawn_masks(key):
     return [DRAWN.draw((), jnp.asarray(0), key, (CLIENTS,))[1].active for key in keys]
 
 
+@pytest.mark.thorough
 def test_a_deployment_keeps_the_states_of_a_run():
     own, key = problem(), jax.random.key(4)
     run = fa.run(solver_of("fed_admm"), own, key, rounds=2)

@@ -136,6 +136,7 @@ def test_its_numbers_are_mapped_and_learnt():
     np.testing.assert_allclose(slopes[1], slope, rtol=1e-5)
 
 
+@pytest.mark.thorough
 def test_a_deployment_sees_what_the_simulation_sees():
     rng = np.random.default_rng(0)
     rows = [(rng.normal(size=(6, 3)), rng.normal(size=6)) for _ in range(4)]

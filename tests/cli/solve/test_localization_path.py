@@ -148,6 +148,7 @@ def test_files_of_two_clocks_are_told(command, tmp_path):
     assert "the times of truth.csv, 1000000 to 1000090 s, are not those of" in outcome.mistake()
 
 
+@pytest.mark.thorough
 def test_a_sparse_truth_is_compared_where_it_is_known(tmp_path):
     write_kit(tmp_path)
     truth = (tmp_path / "truth.csv").read_text().splitlines()
@@ -162,6 +163,7 @@ def test_a_sparse_truth_is_compared_where_it_is_known(tmp_path):
     np.testing.assert_allclose(found.truth[known], drive(log.times[known]), atol=0.3)
 
 
+@pytest.mark.thorough
 def test_the_ranges_choose_the_motion_and_the_scales(tmp_path):
     """Turns are clockwise, and one anchor has a scale of its own."""
     write_kit(tmp_path, rows=300)
@@ -184,6 +186,7 @@ def test_the_ranges_choose_the_motion_and_the_scales(tmp_path):
     assert "Anchors have scales of their own" in text
 
 
+@pytest.mark.thorough
 def test_pseudo_ranges_have_a_clock(command, tmp_path):
     write_kit(tmp_path)
     # A clock that is 35 m behind at first, and 17 m at last.
