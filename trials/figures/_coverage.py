@@ -7,6 +7,7 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
 from fedjax_admm.trials.figures._bands import mean_band, mean_words
+from fedjax_admm.trials.figures._selection import everything
 from fedjax_admm.trials.figures._style import (
     blank_figure,
     distinct_styles,
@@ -23,14 +24,19 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
 
-def coverage_figure(results: Results, *, levels: Mapping[str, float]) -> "Figure":
+def coverage_figure(
+    results: Results, *, levels: Mapping[str, float], leading: str | None = None
+) -> "Figure":
     """Draw coverage against the swept number: a column per noise, a row per nominal level.
 
     Args:
       results: of a finished run.
       levels: metric -> nominal level, drawn as a grey line.
+      leading: the metric that has a row where not everything is drawn; all if None.
     """
     tasks = tasks_in(results)
+    if leading is not None and not everything(results):
+        levels = {leading: levels[leading]}
     figure = blank_figure(1.5 + 3.6 * len(tasks), 1.4 + 2.3 * len(levels))
     grid = figure.subplots(len(levels), len(tasks), sharex=True, sharey="row", squeeze=False)
     styles = distinct_styles(bare_names(results))

@@ -9,8 +9,6 @@ from fedjax_admm.trials import figures
 from fedjax_admm.trials.experiments import all_experiments, find
 from tests.trials.results.made import made
 
-NAMES = [name for name in all_experiments() if not name.startswith("localization")]
-
 
 def results_of(name, **config):
     """Return made results of an experiment at its defaults, with all its methods and metrics."""
@@ -33,7 +31,7 @@ def results_of(name, **config):
     return experiment, type(results)(**{**vars(results), "details": details})
 
 
-@pytest.mark.parametrize("name", NAMES)
+@pytest.mark.parametrize("name", all_experiments())
 def test_a_default_figure_has_few_panels_and_few_lines(name):
     experiment, results = results_of(name, verdict="It is so.")
     figure = experiment.draw(results)

@@ -174,6 +174,6 @@ EXPERIMENTS = (
         rounds=1,
         records=1,
         quick={"trials": 10, "rounds": 1},
-        figure=partial(figures.coverage_figure, levels=LEVELS),
+        figure=partial(figures.coverage_figure, levels=LEVELS, leading="covered_90"),
     ),
 )

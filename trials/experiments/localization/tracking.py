@@ -158,6 +158,11 @@ def _methods(settings: Settings, swept: jax.Array) -> dict[str, Any]:
     return found | {"least squares of each sample": EachSample(losses.squared())}
 
 
+_SHOWN = (
+    "FedADMM, 1 per sample",
+    *(f"{name}, {PER_SAMPLE[-1]} per sample" for name in ("FedADMM", "FSMDM tuned", "subgradient")),
+    "least squares of each sample",
+)
 _SETTINGS = {
     "clients": 12,
     "half_width": 30.0,
@@ -180,6 +185,7 @@ EXPERIMENTS = tuple(
         rounds=200,
         records=2,
         quick={"trials": 40, "rounds": 100},
+        shown=_SHOWN,
         figure=partial(figures.sweep_figure, metric="error", floor=1e-1),
     )
     for name, sweep, problem, settings in (
