@@ -7,6 +7,7 @@ Reference: F. Dellaert, M. Kaess, "Factor graphs for robot perception", Foundati
 Robotics 6(1-2) (2017).
 """
 
+from importlib import import_module
 from importlib.util import find_spec
 from typing import Any
 
@@ -35,11 +36,10 @@ def batch_positions(
       ranges: shape (rows,), metres, as measured or corrected.
       places: where the optimiser begins, shape (rows, 2), metres.
     """
-    import gtsam  # pyright: ignore[reportMissingImports]
-
+    gtsam: Any = import_module("gtsam")
     silent = np.isnan(turns)
     moves, turns = np.nan_to_num(moves), np.nan_to_num(turns)
-    symbol: Any = gtsam.symbol
+    symbol = gtsam.symbol
     graph, values, kinds = gtsam.NonlinearFactorGraph(), gtsam.Values(), gtsam.noiseModel
     huber = kinds.mEstimator.Huber.Create(1.345)
     noise = kinds.Robust.Create(huber, kinds.Isotropic.Sigma(1, _SIGMA))
