@@ -500,7 +500,7 @@ def test_unusual_results_are_drawn_without_warnings(finished, unusual):
     arrays = {key: value.copy() for key, value in results.arrays.items()}
     rounds, sweep = results.rounds, results.sweep
     if unusual == "failed":
-        arrays["local/train"][:] = np.nan
+        arrays["local/validation"][:] = np.nan
         arrays["Algorithm 1/validation"][:, 0] = np.nan
     elif unusual == "one trial":
         arrays = {key: value[:, :1] for key, value in arrays.items()}
