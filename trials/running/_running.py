@@ -9,9 +9,7 @@ from collections.abc import Mapping, Sequence
 from copy import copy
 from dataclasses import dataclass, replace
 from functools import partial
-from importlib import import_module
 from pathlib import Path
-from threading import Thread
 from typing import Any
 
 import jax
@@ -177,19 +175,12 @@ def _computed(run: _Run, progress: bool) -> MonteCarlo:
 
 def _begin(run: _Run, store: ChunkStore, layout: Layout, program: str) -> None:
     """Write that the run is running, before its first trial is computed."""
-    Thread(target=_import_backends, daemon=True).start()
     if run.earlier is not None:
         check_program(run.earlier, program, run.out)
         same = run.earlier["trials"] == run.config["trials"]
         if run.earlier["status"] == "running" and same:
             return
     begin_run(run.out, _whole(run, layout, program), store, run.overwrite)
-
-
-def _import_backends() -> None:
-    """Import what draws the figure while the devices compute."""
-    for kind in ("agg", "pdf"):
-        import_module(f"matplotlib.backends.backend_{kind}")
 
 
 def _whole(run: _Run, layout: Layout, program: str) -> dict[str, Any]:

@@ -232,7 +232,7 @@ def test_without_arguments_it_converges_at_every_scale():
     for scale in (1e-3, 1.0, 1e3):
         base = quadratics(START)
         problem = replace(base, hessians=base.hessians * scale, linear=base.linear * scale)
-        z = trace(solver, process, problem, rounds=300)["z"]
+        z = trace(solver, process, problem, rounds=500)["z"]
         assert np.linalg.norm(z[-1] - minimizer()) < 1e-8, scale
 
 

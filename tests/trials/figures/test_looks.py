@@ -36,7 +36,10 @@ FIGURES = {
     "rows of seven": lambda: figures.curves_by_method_figure(results(), metric="error"),
     "names of rows": lambda: figures.methods_figure(results(), metrics=("error", "passes")),
     "tasks": lambda: figures.task_curves_figure(
-        results([f"{task}: {name}" for task in ("ridge", "lasso", "LAD") for name in METHODS[:3]]),
+        results(
+            [f"{task}: {name}" for task in ("ridge", "lasso", "LAD") for name in METHODS[:3]],
+            figure={"style": "default", "columns": None, "formats": ["png"], "everything": True},
+        ),
         metric="error",
         title=lambda value: f"epsilon {value:g}",
     ),
