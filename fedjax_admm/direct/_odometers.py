@@ -54,8 +54,9 @@ def dead_reckoning(
     )
     turned = np.diff(heading, prepend=heading[:1])
     seconds = np.diff(marks)
-    told = np.where(seconds > _SILENT * np.median(seconds), 0, seconds)
-    told = np.diff(np.interp(times, marks, np.concatenate([[0], np.cumsum(told)])), prepend=0)
-    silent = told < np.diff(times, prepend=times[:1]) / 2
+    covered = np.where(seconds > _SILENT * np.median(seconds), 0, seconds)
+    spans = np.interp(times, marks, np.concatenate([[0], np.cumsum(covered)]))
+    covered = np.diff(spans, prepend=0)
+    silent = covered < np.diff(times, prepend=times[:1]) / 2
     silent[0] = False
     return np.where(silent[:, None], np.nan, moves), np.where(silent, np.nan, turned)

@@ -127,13 +127,13 @@ class _Rows:
         gap = states[:, :dim] - self.anchors[self.anchor]
         distance = kernels.safe_norm(gap)
         ratio = states[:, 2 * dim]
-        told = jnp.take_along_axis(states, (self.moving + self.anchor)[:, None], 1)[:, 0]
+        offset = jnp.take_along_axis(states, (self.moving + self.anchor)[:, None], 1)[:, 0]
         if self.clock:
-            told = told + states[:, 2 * dim + 1]
+            offset = offset + states[:, 2 * dim + 1]
         if self.own:
             each = self.moving + count + self.anchor
             ratio = ratio + jnp.take_along_axis(states, each[:, None], 1)[:, 0]
-        return told + ratio * distance, gap / jnp.maximum(distance, 1e-12)[:, None], ratio
+        return offset + ratio * distance, gap / jnp.maximum(distance, 1e-12)[:, None], ratio
 
 
 def locate_path(
@@ -220,15 +220,15 @@ def locate_path(
         moves, turns = jnp.stack([spans, jnp.zeros_like(spans)], -1), jnp.zeros_like(spans)
         fastest = jnp.full((), jnp.inf, dtype)
     else:
-        moves = _told("moves", moves, (rows, 2), dtype).at[0].set(0)
-        turns = _told("turns", turns, (rows,), dtype).at[0].set(0)
+        moves = _odometry("moves", moves, (rows, 2), dtype).at[0].set(0)
+        turns = _odometry("turns", turns, (rows,), dtype).at[0].set(0)
         fastest = jnp.full((), 2.0, dtype)  # a length of the heading h; it is 1 if all is right
     free = jnp.asarray([flag("offsets", offsets), flag("scale", scale)], dtype)
-    told = anchors, which.astype(jnp.int32), ranges, relative, spans, moves, turns, fastest, free
-    return _located(*told, own=flag("own_scales", own_scales), clock=clock)
+    given = anchors, which.astype(jnp.int32), ranges, relative, spans, moves, turns, fastest, free
+    return _located(*given, own=flag("own_scales", own_scales), clock=clock)
 
 
-def _told(name: str, value: ArrayLike, shape: tuple[int, ...], dtype) -> jax.Array:
+def _odometry(name: str, value: ArrayLike, shape: tuple[int, ...], dtype) -> jax.Array:
     """Check an array whose entries may be NaN."""
     real_array(name, value)
     array = jnp.asarray(value, dtype)
@@ -445,7 +445,7 @@ def _chain(rows: _Rows, states, logs, weights) -> Chain:
     noise = noise.at[:, heading, heading].set(blocks(walk + jnp.where(rows.unknown > 0, 1.0, 0.0)))
     if rows.clock:
         noise = noise.at[:, 2 * dim + 1, 2 * dim + 1].set(intensity.drift**2 * rows.spans)
-    told, ways, ratio = rows.model(states)
+    expected, ways, ratio = rows.model(states)
     every, each = jnp.arange(count, dtype=rows.anchor.dtype), rows.moving + rows.anchor
     distance = kernels.safe_norm(states[:, place] - rows.anchors[rows.anchor])
     row = jnp.zeros((count, size), dtype).at[:, place].set(ratio[:, None] * ways)
@@ -456,7 +456,7 @@ def _chain(rows: _Rows, states, logs, weights) -> Chain:
     if rows.own:
         row = row.at[every, each + anchors].set(distance)
         prior = prior.at[rows.moving + anchors :].multiply(intensity.scale_spread)
-    measured = rows.ranges - told + jnp.einsum("rs,rs->r", row, states, precision="highest")
+    measured = rows.ranges - expected + jnp.einsum("rs,rs->r", row, states, precision="highest")
     precision = weights / (intensity.sigma * rows.relative) ** 2
     return Chain(rows.centre, jnp.diag(prior**2), step, noise, row, measured, precision)
 

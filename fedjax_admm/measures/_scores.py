@@ -8,6 +8,7 @@ which a measure is called after a run: `worst_accuracy(solver, test_problem, run
 
 from collections.abc import Callable
 from dataclasses import replace
+from functools import wraps
 from typing import Any
 
 import jax
@@ -50,7 +51,7 @@ def calibration_error(
     problem: Any,
     state: Any,
     *,
-    predict: Callable[[Any, Any], tuple[jax.Array, jax.Array]],
+    predict: Callable[..., tuple[jax.Array, jax.Array]],
     bins: int = 15,
 ) -> dict[str, jax.Array]:
     r"""Return "calibration_error", the mean over clients of ECE_l, shape ().
@@ -71,7 +72,8 @@ def calibration_error(
       solver: any.
       problem: of `problems.federated` with a score.
       state: of the solver.
-      predict: `predict(params, sample) -> (probabilities (classes,), label)`.
+      predict: `predict(params, sample) -> (probabilities (classes,), label)`; a parameter `state`
+        gets the present state of the client's losses.
       bins: of equal width.
 
     Reference: C. Guo, G. Pleiss, Y. Sun, K. Q. Weinberger, "On Calibration of Modern Neural
@@ -79,8 +81,9 @@ def calibration_error(
     """
 
     def excess(number: jax.Array) -> jax.Array:
-        def score(params: Any, sample: Any) -> jax.Array:
-            probabilities, label = predict(params, sample)
+        @wraps(predict)  # the client's state goes to whoever has a parameter for it
+        def score(*arguments: Any, **state: Any) -> jax.Array:
+            probabilities, label = predict(*arguments, **state)
             confidence = jnp.max(probabilities)
             right = jnp.argmax(probabilities).astype(jnp.int32) == jnp.asarray(label, jnp.int32)
             place = jnp.ceil(confidence * bins).astype(jnp.int32) - 1

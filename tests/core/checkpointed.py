@@ -36,8 +36,8 @@ def call(clients=8, seed=0):
     return fa.solvers.scaffold(0.1, local_steps=2), problem, jax.random.key(3)
 
 
-def begin_and_die(checkpoint):
-    """Begin the run in a process that kills itself while it writes the third file."""
+def die_at_the_third_file():
+    """Have this process kill itself while it writes the third file."""
     replace, files = os.replace, []
 
     def killing(*paths):
@@ -47,6 +47,11 @@ def begin_and_die(checkpoint):
         replace(*paths)
 
     os.replace = killing
+
+
+def begin_and_die(checkpoint):
+    """Begin the run in a process that kills itself."""
+    die_at_the_third_file()
     begin(checkpoint)
 
 

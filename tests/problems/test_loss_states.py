@@ -59,6 +59,11 @@ def score(params, sample, state):
     return hidden.sum() - sample["y"]
 
 
+def sure_of(params, sample, state):
+    hidden = normalised(params, sample["x"][None], state, False)[0][0]
+    return jax.nn.softmax(hidden), sample["y"] > 0
+
+
 def problem(loss=loss, **more):
     more = {"batch": True, "batch_size": BATCH, "state": STATE, "score": score, **more}
     return federated(loss, data(), START, **more)
@@ -340,11 +345,19 @@ def test_measures_read_the_present_states():
     run = fa.run(solver, own, jax.random.key(0), rounds=5, measure=fa.measures.client_accuracy)
     params = jax.tree.map(np.asarray, run.estimate)
     states = at_state(own, run.state.solver).states
+    gaps = []
     for k in range(CLIENTS):
         state = jax.tree.map(lambda leaf, k=k: leaf[k], states)
         hidden, _, _ = normalised(params, data()["x"][k], state, False)
         expected = np.mean(hidden.sum(-1) - data()["y"][k])
         np.testing.assert_allclose(run.trace["client_accuracy"][-1, k], expected, rtol=1e-9)
+        odds = np.exp(hidden) / np.exp(hidden).sum(1, keepdims=True)
+        right = odds.argmax(1) == (data()["y"][k] > 0)
+        gaps.append(abs(np.mean(right - odds.max(1))))
+    calibration = fa.measures.calibration_error(
+        solver, own, run.state.solver, predict=sure_of, bins=1
+    )
+    np.testing.assert_allclose(calibration["calibration_error"], np.mean(gaps), rtol=1e-9)
     objective = fa.measures.objective(solver, own, run.state.solver)["objective"]
     values = own.with_states(states).values(jnp.tile(flat(run.estimate)[None], (CLIENTS, 1)))
     np.testing.assert_allclose(objective, np.mean(values), rtol=1e-12)

@@ -1,10 +1,10 @@
 """The program of `docs/howto/batch-norm.md`, and a process that is killed in it."""
 
-import os
 import re
-import signal
 from functools import cache
 from pathlib import Path
+
+from tests.core.checkpointed import die_at_the_third_file
 
 PAGE = Path(__file__).parents[2] / "docs" / "howto" / "batch-norm.md"
 
@@ -26,13 +26,5 @@ def arguments(method):
 
 def train_and_die(method, path, **options):
     """Train in a process that kills itself while it writes the third file."""
-    replace, files = os.replace, []
-
-    def killing(*paths):
-        files.append(paths)
-        if len(files) == 3:
-            os.kill(os.getpid(), signal.SIGKILL)
-        replace(*paths)
-
-    os.replace = killing
+    die_at_the_third_file()
     program()["train"](*arguments(method), checkpoint=path, **options)

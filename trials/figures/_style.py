@@ -265,7 +265,7 @@ def finish(
     if labels and not any(map(names_at_ends, figure.axes)):
         add_legend(figure, handles, labels, title=legend_title)
     config = results.config
-    ran = f"{results.extent}, {config['rounds']} rounds, seed {config['seed']}"
+    ran = results.run_in_words
     data = config.get("data", "drawn")
     ran = ran if data == "drawn" else f"{ran}; data: {_whole(data, 2 * _LONGEST)}"
     if config.get(LEFT_OUT):

@@ -68,6 +68,12 @@ class Results:
         asked = self.config["trials"]
         return f"{asked} trials" if self.trials == asked else f"{self.trials} of {asked} trials"
 
+    @property
+    def run_in_words(self) -> str:
+        """Return trials, rounds and seed, as "1000 trials, 1 round, seed 2025"."""
+        rounds = self.config["rounds"]
+        return f"{self.extent}, {rounds} round{'s' * (rounds != 1)}, seed {self.config['seed']}"
+
     def has(self, method: str, metric: str) -> bool:
         """Return whether a metric was measured for a method."""
         return f"{method}/{metric}" in self.arrays

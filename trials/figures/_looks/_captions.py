@@ -36,7 +36,7 @@ def figure_caption(figure: "Figure", results: Results) -> str:
     opening = f"{config['title']} (experiment {config['experiment']})"
     data = str(config.get("data", "drawn"))
     drawn = "data are drawn anew in every trial" if data == "drawn" else f"data: {data}"
-    closing = [f"{results.extent}, {config['rounds']} rounds, seed {config['seed']}; {drawn}"]
+    closing = [f"{results.run_in_words}; {drawn}"]
     if config.get("paper"):
         closing.append(f"After {config['paper']}")
     return _joined([opening, *_panels(figure), *_bands(figure), *_legends(figure), *closing])

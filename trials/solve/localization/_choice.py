@@ -43,7 +43,7 @@ def chosen_path(log: KitLog, *, clock: bool = False) -> Choice:
     """
     rows = log.anchors, log.anchor, log.ranges, log.times
     margin = np.log(len(log.ranges)) / 2
-    told: dict[str, float] = {}
+    evidence: dict[str, float] = {}
 
     def fitted(motion: str, offsets: bool, own: bool) -> Choice:
         path = locate_path(
@@ -55,8 +55,8 @@ def chosen_path(log: KitLog, *, clock: bool = False) -> Choice:
             **_motion(log, motion),
         )
         name = f"{motion}{', offsets' * offsets}{', own scales' * own}"
-        told[name] = float(path.evidence)
-        return Choice(jax.tree.map(np.asarray, path), motion, offsets, own, told)
+        evidence[name] = float(path.evidence)
+        return Choice(jax.tree.map(np.asarray, path), motion, offsets, own, evidence)
 
     def of(motion: str) -> Choice:
         plain, richer = (fitted(motion, offsets, False) for offsets in (False, True))
