@@ -208,6 +208,29 @@ def test_states_move_where_clients_compute_alone(method):
     jax.tree.map(partial(np.testing.assert_allclose, rtol=1e-9, atol=1e-11), found, states)
 
 
+@pytest.mark.parametrize("method", ["fed_admm", "fed_dyn", "fed_dr"])
+@pytest.mark.parametrize("batch", [None, 2])
+def test_methods_at_their_defaults_move_the_states_once_per_step(method, batch):
+    """The second gradient on the first minibatch, by which they measure, moves no state."""
+
+    def with_means(w, row, state):
+        moved = {"mean": 0.9 * state["mean"] + 0.1 * row["x"], "count": state["count"] + 1}
+        return (row["x"] @ w - row["y"]) ** 2 / 2, moved
+
+    first = {"mean": np.zeros(3), "count": np.zeros((), np.int32)}
+    own = federated(with_means, data(), np.zeros(3), state=first, batch_size=batch)
+    masks = np.array([[1, 0, 1, 0, 0], [0, 1, 1, 0, 1]], bool)
+    present = fa.participation.replay(masks)
+    solver = getattr(solvers, method)()
+    run = fa.run(solver, own, jax.random.key(0), rounds=2, participation=present)
+    states = at_state(own, run.state.solver).states
+    steps = 5 * (masks.sum(0) + (method == "fed_dr"))  # FedDR works before the first round, too
+    np.testing.assert_array_equal(states["count"], steps)
+    if batch is None:
+        means = (1 - 0.9 ** steps[:, None]) * data()["x"].mean(1)
+        np.testing.assert_allclose(states["mean"], means, rtol=1e-12)
+
+
 @pytest.mark.thorough
 def test_states_of_drawn_rows_in_a_batch_of_runs_that_goes_on():
     """Rows are gathered and scattered; two halves are one run, saved and loaded in between."""

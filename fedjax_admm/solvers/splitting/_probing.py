@@ -33,7 +33,13 @@ import jax
 import jax.numpy as jnp
 
 from fedjax_admm._checks import build, counted, positive
-from fedjax_admm.capabilities import Gradients, Minibatches, has
+from fedjax_admm.capabilities import (
+    Gradients,
+    Minibatches,
+    has,
+    kept_states,
+    slopes_and_states,
+)
 from fedjax_admm.solvers import _roles as roles
 from fedjax_admm.solvers._gradients import draws
 from fedjax_admm.solvers._local import FallingGradient
@@ -49,6 +55,7 @@ class Probes(NamedTuple):
     shared: jax.Array  # shape=(clients,): l, as they read it last
     overshoots: jax.Array  # shape=(clients,), int32
     calls: jax.Array  # shape=(clients,), int32: n_i, how often they have worked
+    kept: Any  # the states of the losses, `kept_states`
 
 
 @roles.pytree_dataclass
@@ -64,7 +71,7 @@ class ProbingGradient:
         """Return the curvature of the start, and no overshoots."""
         first = jnp.broadcast_to(self.curvature, start.shape[:1]).astype(start.dtype)
         none = jnp.zeros(first.shape, jnp.int32)
-        return Probes(first, first, none, none)
+        return Probes(first, first, none, none, kept_states(problem))
 
     def length(self, weight):
         """Return rate (1 + r + ... + r^(steps - 1)) with r = 1 - rate weight, at the start."""
@@ -83,26 +90,28 @@ class ProbingGradient:
         drawn = draws(problem, key, self.steps)
         first = jax.tree.map(lambda x: x[0], drawn)
         rest = jax.tree.map(lambda x: x[1:], drawn)
-        before = problem.gradients(start, first)
+        before, kept = slopes_and_states(problem, start, first, memory.kept)
         slope = before + pull(start)
         curvature = jnp.maximum(memory.met, memory.shared)
         w = moved(start, slope, curvature, memory.overshoots)
-        after = problem.gradients(w, first)
+        after, _ = slopes_and_states(problem, w, first, memory.kept)  # of the same loss
         met = self._met(start, w, before, after, memory.met)
         curvature = jnp.maximum(met, memory.shared)
 
         def step(carry, draw, known=None):
-            w, before, overshoots = carry
-            slope = (problem.gradients(w, draw) if known is None else known) + pull(w)
+            w, before, overshoots, kept = carry
+            if known is None:
+                known, kept = slopes_and_states(problem, w, draw, kept)
+            slope = known + pull(w)
             overshoots += (jnp.sum(slope * before, -1) < 0).astype(jnp.int32)
-            return (moved(w, slope, curvature, overshoots), slope, overshoots), None
+            return (moved(w, slope, curvature, overshoots), slope, overshoots, kept), None
 
-        carry = w, slope, memory.overshoots
-        if self.steps > 1 and not has(problem, Minibatches):
+        carry = w, slope, memory.overshoots, kept
+        if self.steps > 1 and not has(problem, Minibatches) and not kept:
             carry, _ = step(carry, None, after)
             rest = jax.tree.map(lambda x: x[1:], rest)
-        (w, _, overshoots), _ = jax.lax.scan(step, carry, rest)
-        return w, Probes(met, memory.shared, overshoots, memory.calls + 1)
+        (w, _, overshoots, kept), _ = jax.lax.scan(step, carry, rest)
+        return w, Probes(met, memory.shared, overshoots, memory.calls + 1, kept)
 
     def _met(self, w, moved, before, after, old) -> jax.Array:
         """Return l_i, shape (clients,), or what it was where the differences are noise."""
