@@ -13,6 +13,7 @@ import jax.numpy as jnp
 
 from fedjax_admm._checks import InputError
 from fedjax_admm._shown import short_repr
+from fedjax_admm.capabilities import at_state
 from fedjax_admm.kernels import safe_norm
 from fedjax_admm.schedules import SeeingFormula
 from fedjax_admm.solvers._declared import with_values
@@ -140,7 +141,7 @@ def _look(solver: Any, problem: Any, clients: Watched, received: Any, index: Any
     if "dual" in kept.seen:
         seen["dual"] = safe_norm(read - kept.read)
     if "loss" in kept.seen:
-        seen["loss"] = problem.values(own)
+        seen["loss"] = at_state(problem, clients.own).values(own)
     if "waited" in kept.seen:
         seen["waited"] = (index + 1 - kept.last).astype(kept.seen["waited"].dtype)
     begun = kept.rounds > 0
