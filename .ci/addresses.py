@@ -2,7 +2,7 @@
 
 No address stands in the sources. A build takes it from one of these, the first that is there:
 the variable FEDJAX_ADMM_REPOSITORY, which `.ci/release --repository` sets; the workflow of GitHub
-in which it runs; the remote `origin`, where that is on a public forge. Without one, a build names
+in which it runs; the remote `origin`, where that is on GitHub or GitLab. Without one, a build names
 no address.
 
 python .ci/addresses.py [COPY] prints it, and writes it into the files of a copy of the sources:
@@ -17,7 +17,7 @@ from collections.abc import Mapping
 from pathlib import Path
 
 ROOT = Path(__file__).parents[1]
-FORGES = ("github.com", "gitlab.com", "codeberg.org")
+FORGES = ("github.com", "gitlab.com")
 CLONE = "In a clone of the repository"
 RELEASED = "`pip install fedjax-admm` installs this release. In a clone of [the repository]({})"
 _LINK = re.compile(r"(!?)\[([^\]]*)\]\(([^)\s]+)\)")
