@@ -16,6 +16,7 @@ sys.path.insert(0, str(Path(__file__).parent))
 os.environ.setdefault("JAX_PLATFORMS", "cpu")
 
 from site_pages import (
+    KEYWORDS,
     add_keywords,
     hide_field_numbers,
     link_source,
@@ -101,6 +102,7 @@ def setup(app):
     """Write the pages that follow from the package, and read docstrings as plain text."""
     app.connect("builder-inited", lambda app: write_pages(Path(app.srcdir)))
     app.connect("source-read", add_keywords)
+    app.add_config_value("search_words", KEYWORDS, "env")  # other words: read the pages again
     app.connect("html-page-context", link_source)
     app.connect("autodoc-process-docstring", plain_docstrings)
     app.connect("autodoc-process-signature", without_protocol_signature)

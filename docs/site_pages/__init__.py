@@ -5,12 +5,13 @@ from site_pages.docstrings import (
     plain_docstrings,
     without_protocol_signature,
 )
-from site_pages.keywords import add_keywords
+from site_pages.keywords import KEYWORDS, add_keywords
 from site_pages.links import told_elsewhere
 from site_pages.places import link_source
 from site_pages.writing import write_pages
 
 __all__ = [
+    "KEYWORDS",
     "add_keywords",
     "hide_field_numbers",
     "link_source",
