@@ -21,8 +21,8 @@ from site_pages import (
     hide_field_numbers,
     link_source,
     plain_docstrings,
+    short_signature,
     told_elsewhere,
-    without_protocol_signature,
     write_pages,
 )
 
@@ -105,6 +105,6 @@ def setup(app):
     app.add_config_value("search_words", KEYWORDS, "env")  # other words: read the pages again
     app.connect("html-page-context", link_source)
     app.connect("autodoc-process-docstring", plain_docstrings)
-    app.connect("autodoc-process-signature", without_protocol_signature)
+    app.connect("autodoc-process-signature", short_signature)
     app.connect("autodoc-skip-member", hide_field_numbers)
     app.connect("missing-reference", told_elsewhere)

@@ -3,7 +3,7 @@
 from site_pages.docstrings import (
     hide_field_numbers,
     plain_docstrings,
-    without_protocol_signature,
+    short_signature,
 )
 from site_pages.keywords import KEYWORDS, add_keywords
 from site_pages.links import told_elsewhere
@@ -17,6 +17,6 @@ __all__ = [
     "link_source",
     "plain_docstrings",
     "told_elsewhere",
-    "without_protocol_signature",
+    "short_signature",
     "write_pages",
 ]
