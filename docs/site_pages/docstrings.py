@@ -44,7 +44,7 @@ def purpose(obj: object) -> str:
 
 
 def short_signature(app, what, name, obj, options, signature, returned):
-    """Leave out the signature of a protocol, which is never called; call JAX's union by its name."""
+    """Leave out a protocol's signature, which is never called; call JAX's union by its name."""
     if what == "class" and getattr(obj, "_is_protocol", False):
         return "", None
     return tuple(
