@@ -60,7 +60,8 @@ about:
   summary: {summary}
   license: {license}
   license_file: LICENSE
-"""
+{places}"""
+PLACES = {"homepage": "Homepage", "repository": "Repository", "documentation": "Documentation"}
 
 
 def items(needs: list[str]) -> str:
@@ -76,6 +77,7 @@ def main(path: str) -> None:
         inside = archive.extractfile(f"{sdist.name.removesuffix('.tar.gz')}/pyproject.toml")
         whole = tomllib.loads(inside.read().decode())  # pyright: ignore
     project = whole["project"]
+    urls = project.get("urls", {})  # `addresses.py` writes them where there is an address
     print(
         RECIPE.format(
             name=project["name"],
@@ -89,6 +91,7 @@ def main(path: str) -> None:
             run=items(project["dependencies"]),
             summary=project["description"],
             license=project["license"],
+            places="".join(f"  {k}: {urls[name]}\n" for k, name in PLACES.items() if name in urls),
         ),
         end="",
     )

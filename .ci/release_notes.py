@@ -4,14 +4,18 @@ import re
 import sys
 from pathlib import Path
 
+import addresses
+
 
 def main(folder: str) -> None:
     """Check and print, or exit with one sentence."""
     root = Path(folder)
-    code = (root / "fedjax_admm/_version.py").read_text("utf-8")
-    version = re.search(r'__version__ = "(.*)"', code)[1]  # pyright: ignore
-    if f"version: {version}\n" not in (root / "CITATION.cff").read_text("utf-8"):
-        sys.exit(f"CITATION.cff does not name version {version}")
+    version = addresses.version(root)
+    named = {"CITATION.cff": f"version: {version}\n", "docs/citation.md": f"{{{version}}}"}
+    notebooks = (path.relative_to(root) for path in root.glob("notebooks/*.ipynb"))
+    for name, words in (named | dict.fromkeys(notebooks, f"fedjax-admm=={version}")).items():
+        if words not in (root / name).read_text("utf-8"):
+            sys.exit(f"{name} does not name version {version}")
     sections = re.split(r"^## ", (root / "CHANGELOG.md").read_text("utf-8"), flags=re.MULTILINE)
     own = [text for text in sections if text.startswith(f"{version} ")]
     if not own:

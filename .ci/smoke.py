@@ -1,5 +1,6 @@
-"""A little of everything, for versions on which the whole suite does not run."""
+"""A little of everything, and the README's code, where the whole suite does not run."""
 
+import re
 import subprocess
 import sys
 import tempfile
@@ -22,7 +23,7 @@ def trial(key):
 
 
 def main() -> None:
-    """Run, keep, resume, write, read and draw."""
+    """Run, keep, resume, write, read and draw; then run the README."""
     names = ("jax", "jaxlib", "optax", "numpy", "chex", "matplotlib", "jinja2", "typer", "rich")
     names += ("filelock", "pyarrow")
     print(", ".join(f"{name} {metadata.version(name)}" for name in names))
@@ -45,6 +46,9 @@ def main() -> None:
             subprocess.run([sys.executable, "-c", code, *words], check=True)
         assert load(out).arrays
         assert (out / "figure.png").stat().st_size > 10_000
+    readme = (Path(__file__).parents[1] / "README.md").read_text("utf-8")
+    for code in re.findall(r"^```python\n(.*?)^```", readme, re.DOTALL | re.MULTILINE):
+        exec(code, {})
 
 
 if __name__ == "__main__":

@@ -16,10 +16,13 @@ sys.path.insert(0, str(Path(__file__).parent))
 os.environ.setdefault("JAX_PLATFORMS", "cpu")
 
 from site_pages import (
+    KEYWORDS,
+    add_keywords,
     hide_field_numbers,
+    link_source,
     plain_docstrings,
+    short_signature,
     told_elsewhere,
-    without_protocol_signature,
     write_pages,
 )
 
@@ -70,7 +73,25 @@ html_static_path = ["static", str(_mathjax)]
 mathjax_path = _mathjax.name
 mathjax_options = {"defer": "defer"}
 html_css_files = ["site.css"]
-html_theme_options = {"navigation_with_keys": True}
+html_theme_options = {
+    "navigation_with_keys": True,
+    # Shown where the build has the repository's address (`.ci/addresses.py`).
+    "top_of_page_buttons": ["view", "edit"],
+}
+templates_path = ["templates"]
+html_sidebars = {
+    "**": [
+        "sidebar/brand.html",
+        "sidebar/search.html",
+        "sidebar/places.html",
+        "sidebar/scroll-start.html",
+        "sidebar/navigation.html",
+        "sidebar/scroll-end.html",
+    ]
+}
+# `.ci/site` builds a version to lie beside others, and `.ci/versions.py` lists them.
+html_context = {"versioned": tags.has("versioned")}  # noqa: F821
+html_search_scorer = "static/scorer.js"
 html_copy_source = False
 html_show_sourcelink = False
 copybutton_exclude = ".linenos, .gp, .go"
@@ -80,7 +101,10 @@ pygments_dark_style = "github-dark"
 def setup(app):
     """Write the pages that follow from the package, and read docstrings as plain text."""
     app.connect("builder-inited", lambda app: write_pages(Path(app.srcdir)))
+    app.connect("source-read", add_keywords)
+    app.add_config_value("search_words", KEYWORDS, "env")  # other words: read the pages again
+    app.connect("html-page-context", link_source)
     app.connect("autodoc-process-docstring", plain_docstrings)
-    app.connect("autodoc-process-signature", without_protocol_signature)
+    app.connect("autodoc-process-signature", short_signature)
     app.connect("autodoc-skip-member", hide_field_numbers)
     app.connect("missing-reference", told_elsewhere)

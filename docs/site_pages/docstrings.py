@@ -12,16 +12,20 @@ from collections.abc import Callable, Iterator
 from itertools import groupby
 from textwrap import dedent, indent
 
+from jax.typing import ArrayLike
 from sphinx.ext.napoleon import Config, GoogleDocstring
+from sphinx.util.typing import stringify_annotation
 
 from site_pages.fields import field_comments
 
+_UNION = stringify_annotation(ArrayLike, "smart")
 SECTIONS = Config(napoleon_use_rtype=False, napoleon_custom_sections=[("Fields", "params_style")])
 
 SECTION = re.compile(r"^(Args|Fields|Raises|Returns|Yields):$")
 REFERENCE = re.compile(r"^(References?): ")
 CODE = re.compile(r"(`+)(.+?)\1", re.DOTALL)
 MARKS = re.compile(r"[*|\\]|(?<=\w)_(?!\w)")
+BULLET = re.compile(r"^\*(?= )", re.MULTILINE)
 ITEM = re.compile(r"^([-*] |\d+\. )")
 
 
@@ -39,9 +43,13 @@ def purpose(obj: object) -> str:
     return plain(" ".join((inspect.getdoc(obj) or "").partition("\n\n")[0].split()))
 
 
-def without_protocol_signature(app, what, name, obj, options, signature, returned):
-    """Leave out the signature of a protocol, which is never called."""
-    return ("", None) if what == "class" and getattr(obj, "_is_protocol", False) else None
+def short_signature(app, what, name, obj, options, signature, returned):
+    """Leave out a protocol's signature, which is never called; call JAX's union by its name."""
+    if what == "class" and getattr(obj, "_is_protocol", False):
+        return "", None
+    return tuple(
+        text and text.replace(_UNION, "~jax.typing.ArrayLike") for text in (signature, returned)
+    )
 
 
 def hide_field_numbers(app, what, name, obj, skip, options) -> bool | None:
@@ -64,7 +72,7 @@ def _read(lines: list[str]) -> Iterator[str]:
         if kind == "code":
             yield f"\n::\n\n{indent(dedent(text.rstrip()), '    ')}\n"
         elif kind == "list":
-            yield f"\n{plain(text)}\n"
+            yield f"\n{plain(BULLET.sub('-', text))}\n"
         else:
             yield REFERENCE.sub(r"**\1.** ", plain(text))
 

@@ -1,4 +1,4 @@
-"""The reference: a page for each room, and one for each kernel and for each solver's name."""
+"""The reference: a page for each room, and one for each name of the largest rooms."""
 
 import inspect
 from collections.abc import Iterable, Iterator
@@ -12,7 +12,13 @@ from site_pages.names import Name, public_names, rooms
 from site_pages.solvers import Row, head, rows as solver_rows, table
 
 KERNELS, SOLVERS = "fedjax_admm.kernels", "fedjax_admm.solvers"
-APART = {KERNELS: "kernels", SOLVERS: "solvers"}  # rooms whose names have pages of their own
+# Rooms whose names have pages of their own: on one page, they would fill dozens of screens.
+APART = {
+    KERNELS: "kernels",
+    SOLVERS: "solvers",
+    "fedjax_admm.messages": "messages",
+    "fedjax_admm.problems": "problems",
+}
 _SHORT = 80  # letters of a value that is shown
 
 

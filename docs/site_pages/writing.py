@@ -4,10 +4,10 @@ import json
 from base64 import b64decode
 from collections.abc import Iterator
 from pathlib import Path
-from shutil import copyfile
 
 from site_pages.commands import command_pages
 from site_pages.gallery import gallery_pages
+from site_pages.places import notebook_page
 from site_pages.reference import reference_pages
 
 ROOT = Path(__file__).parents[2]
@@ -34,8 +34,9 @@ def write_pages(docs: Path) -> None:
             path.unlink()
     for copy, notebook in _notebooks(folder):
         copy.parent.mkdir(exist_ok=True)
-        if not copy.exists() or copy.read_bytes() != notebook.read_bytes():
-            copyfile(notebook, copy)
+        text = notebook_page(notebook)
+        if not copy.exists() or copy.read_text("utf-8") != text:
+            copy.write_text(text, "utf-8")
             copy.with_suffix(".png").write_bytes(_first_picture(notebook))
 
 

@@ -4,6 +4,7 @@
 """
 
 import os
+import re
 import sys
 from html.parser import HTMLParser
 from pathlib import Path
@@ -24,6 +25,20 @@ SEEN = (  # the pages of which pictures are taken
     "generated/gallery",
     "howto/own-problem",
 )
+FIRST_HITS = {  # what people search for, and the page that answers
+    "stopping criterion": "howto/own-problem.html",
+    "asynchronous": "howto/messages.html",
+    "FedAvg": "explanation/averaging.html",
+    "minibatch": "howto/own-problem.html",
+    "install": "start.html",
+    "own loss": "howto/own-problem.html",
+    "prox_mcp": "generated/reference/kernels/prox_mcp.html",
+    "FedADMM": "explanation/fed_admm.html",
+    "accountant": "howto/privacy.html",
+    "trimmed mean": "howto/messages.html",
+    "batch norm": "howto/batch-norm.html",
+    "interval": "howto/localization.html",
+}
 
 
 @pytest.fixture(scope="module")
@@ -120,6 +135,15 @@ class Searched:
 def test_the_search_finds_a_kernel_by_what_it_is(site, tmp_path):
     document, _ = Browser(tmp_path).document(Searched(site, "minimax concave"))
     assert "kernels/prox_mcp.html" in document
+
+
+def test_the_first_hit_of_a_search_is_the_page_that_answers(site, tmp_path):
+    browser, found = Browser(tmp_path), {}
+    for words in FIRST_HITS:
+        document, _ = browser.document(Searched(site, words))
+        hits = document.partition('class="search"')[2]
+        found[words] = re.search('<a href="([^"#?]*)', hits)[1]
+    assert found == FIRST_HITS
 
 
 @pytest.mark.parametrize("name", SEEN)

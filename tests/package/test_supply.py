@@ -1,6 +1,8 @@
 """What others supply is named exactly: the actions of CI, and the versions that it installs."""
 
 import re
+import subprocess
+import sys
 import tomllib
 from pathlib import Path
 
@@ -29,3 +31,10 @@ def test_constraints_pin_what_is_declared():
     for text in [*project["dependencies"], *extras["dev"]]:
         requirement = Requirement(text)
         assert requirement.specifier.contains(versions[requirement.name.lower()]), text
+
+
+def test_every_place_names_the_version_that_a_release_would_have():
+    command = [sys.executable, str(ROOT / ".ci" / "release_notes.py"), str(ROOT)]
+    done = subprocess.run(command, capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr
+    assert done.stdout.strip()
