@@ -39,14 +39,16 @@ class Training(Method):
     def __call__(self, problem, key, rounds, every):
         """Return the accuracies and both measures; the first non-finite record is the round."""
         problem = problem if self.view is None else self.view(problem)
+        return problem.at_width(lambda narrow: self._trained(narrow, rounds, every))
+
+    def _trained(self, problem, rounds, every):
         steps = self._steps(problem)
         optimizer = problem.local.optimizer(self._rate(problem, rounds * steps))
         images, labels = self._gathered(problem)
         starts = self._starts(problem)
 
         def losses(models):
-            one = jax.vmap(problem.network, (None, 0, 0))
-            of_groups = jax.vmap(lambda w, x, y: jnp.mean(one(w, x, y)))
+            of_groups = jax.vmap(lambda w, x, y: jnp.mean(problem.network(w, x, y)))
             return jax.vmap(of_groups, (0, None, None))(models, images, labels)
 
         slopes = jax.grad(lambda models: jnp.sum(losses(models)))

@@ -39,8 +39,8 @@ gradient steps of rate 0.1, and 96.2 % of the nodes' own networks. Rates from 0.
 sum of the pixels change little; at 3, hidden units die.
 """
 
-from collections.abc import Mapping
-from dataclasses import KW_ONLY, dataclass, replace
+from collections.abc import Callable, Mapping
+from dataclasses import KW_ONLY, dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
 import jax
@@ -96,16 +96,21 @@ class Network:
         return weights + (self.hidden + self.outputs if self.biases else 0)
 
     def __call__(self, w: jax.Array, x: jax.Array, label: jax.Array) -> jax.Array:
-        """Return the cross entropy of one sample, shape ()."""
+        """Return the cross entropy of every image, shape (...)."""
         return optax.softmax_cross_entropy_with_integer_labels(self.logits(w, x), label)
 
     def logits(self, w: jax.Array, x: jax.Array) -> jax.Array:
-        """Return the outputs before the softmax for one sample (pixels,), shape (outputs,)."""
-        first, second, *biases = self.layers(w)
-        inner = jnp.matmul(first, x, precision=jax.lax.Precision.HIGHEST)
-        active = jax.nn.relu(inner + biases[0] if biases else inner)
-        outer = jnp.matmul(second, active, precision=jax.lax.Precision.HIGHEST)
-        return outer + biases[1] if biases else outer
+        """Return the outputs before the softmax of images (..., pixels), shape (..., outputs)."""
+        second, *biases = self.layers(w)[1::2]
+        active = jax.nn.relu(self.inner(w, x))
+        outer = jnp.matmul(active, second.T, precision=jax.lax.Precision.HIGHEST)
+        return outer + biases[0] if biases else outer
+
+    def inner(self, w: jax.Array, x: jax.Array) -> jax.Array:
+        """Return what the hidden units make of images (..., pixels), shape (..., hidden)."""
+        first, *biases = self.layers(w)[::2]
+        inner = jnp.matmul(x, first.T, precision=jax.lax.Precision.HIGHEST)
+        return inner + biases[0] if biases else inner
 
     def layers(self, w: jax.Array) -> list[jax.Array]:
         """Return W1 (hidden, pixels), W2 (outputs, hidden) and the biases, where there are any."""
@@ -135,9 +140,14 @@ class Network:
 
     def active(self, w: jax.Array, images: jax.Array) -> jax.Array:
         """Return whether any of the images (images, pixels) activates a hidden unit, shape ()."""
-        first, _, *biases = self.layers(w)
-        inner = jnp.matmul(images, first.T, precision=jax.lax.Precision.HIGHEST)
-        return jnp.any((inner + biases[0][None] if biases else inner) > 0)
+        return jnp.any(self.inner(w, images) > 0)
+
+    def cut(self, w: jax.Array, hidden: int, pixels: jax.Array) -> jax.Array:
+        """Return the flat model with the first hidden units and some pixels alone."""
+        first, second, *biases = self.layers(w)
+        parts = [first[:hidden, pixels], second[:, :hidden]]
+        parts += [biases[0][:hidden], biases[1]] if biases else []
+        return jnp.concatenate([part.ravel() for part in parts])
 
     def accuracy(self, w: jax.Array, images: jax.Array, labels: jax.Array) -> jax.Array:
         """Return the share of images classified correctly, each node's by its own model, shape ().
@@ -147,7 +157,7 @@ class Network:
         Where k outputs are largest together, an image counts 1 / k: without biases that is so for
         every image that activates no hidden unit.
         """
-        outputs = jax.vmap(jax.vmap(self.logits, (None, 0)))(w, images)
+        outputs = jax.vmap(self.logits)(w, images)
         largest = (outputs == jnp.max(outputs, -1, keepdims=True)).astype(w.dtype)
         right = jnp.take_along_axis(largest, labels[..., None], -1)[..., 0]
         found = jnp.mean(right / jnp.sum(largest, -1))
@@ -166,6 +176,9 @@ class Digits(Networked):
     second_start: jax.Array  # shape=(dim,): IFCA's second model
     starts: jax.Array  # shape=(starts, dim): of the fits that go on until they converge
     pooled_starts: jax.Array  # shape=(starts, dim of a network with four outputs)
+    width: jax.Array  # shape=(): hidden units in use
+    lit: jax.Array  # shape=(lit,), int32: the pixels that are not 0 in all images
+    widths: tuple[int, ...] = field(metadata={"static": True})  # all that `width` can be, sorted
 
     @property
     def network(self) -> Network:
@@ -173,6 +186,39 @@ class Digits(Networked):
         network = self.local.sample_loss
         assert isinstance(network, Network)
         return network
+
+    def at_width(self, train: Callable[["Digits"], Any]) -> Any:
+        """Return `train` of the networks without the weights that never change and never count.
+
+        These are the ones of hidden units that are not in use and of pixels that are 0 in all
+        images: their gradients are zero, and so are Adam's steps. Each width has a program of its
+        own shapes; under `vmap` widths run one after another, each its own alone.
+        """
+
+        def of(hidden: int) -> Callable[["Digits"], Any]:
+            return lambda problem: train(problem._narrowed(hidden))
+
+        @jax.custom_batching.sequential_vmap
+        def chosen(problem):
+            widths = jnp.asarray(self.widths, problem.width.dtype)
+            return jax.lax.switch(
+                jnp.searchsorted(widths, problem.width), list(map(of, self.widths)), problem
+            )
+
+        return chosen(self)
+
+    def _narrowed(self, hidden: int) -> "Digits":
+        network, lit = self.network, self.lit
+        cut = jax.vmap(lambda w: network.cut(w, hidden, lit))
+        local = replace(
+            self.local,
+            features=self.local.features[..., lit],
+            start=cut(self.local.start),
+            sample_loss=replace(network, pixels=lit.shape[0], hidden=hidden),
+        )
+        images = self.validation_images[..., lit]
+        start, starts = cut(self.start), cut(self.starts)
+        return replace(self, local=local, start=start, starts=starts, validation_images=images)
 
     def accuracies(self, w: jax.Array) -> dict[str, jax.Array]:
         """Return "train" and "validation", mean accuracies of models (nodes, dim), and "error".
@@ -252,6 +298,9 @@ def _problem(settings: Settings, width: jax.Array, key: jax.Array) -> Digits:
         second_start=network.draw(second_key, width, mean),
         starts=several(network, more_key),
         pooled_starts=several(_of_four(network), pooled_key),
+        width=width,
+        lit=jnp.asarray(np.flatnonzero(images.pixels.any(0)), jnp.int32),
+        widths=tuple(sorted(map(int, settings["width"]))),
     )
 
 
