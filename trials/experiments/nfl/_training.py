@@ -39,9 +39,6 @@ class Training(Method):
     def __call__(self, problem, key, rounds, every):
         """Return the accuracies and both measures; the first non-finite record is the round."""
         problem = problem if self.view is None else self.view(problem)
-        return problem.at_width(lambda narrow: self._trained(narrow, rounds, every))
-
-    def _trained(self, problem, rounds, every):
         steps = self._steps(problem)
         optimizer = problem.local.optimizer(self._rate(problem, rounds * steps))
         images, labels = self._gathered(problem)

@@ -39,7 +39,7 @@ gradient steps of rate 0.1, and 96.2 % of the nodes' own networks. Rates from 0.
 sum of the pixels change little; at 3, hidden units die.
 """
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import KW_ONLY, dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
@@ -58,7 +58,7 @@ from fedjax_admm.solvers import gtv_primal_dual, ifca
 from fedjax_admm.trials import figures, tables
 from fedjax_admm.trials.experiments._catalogue import texts
 from fedjax_admm.trials.experiments._experiment import Experiment, Settings, Sweep
-from fedjax_admm.trials.experiments._methods import SolverMethod
+from fedjax_admm.trials.experiments._methods import Method, SolverMethod
 from fedjax_admm.trials.experiments.nfl._training import ConvergingTraining, Training
 from fedjax_admm.trials.results import NONFINITE_ROUND, Results, summarize
 
@@ -187,38 +187,30 @@ class Digits(Networked):
         assert isinstance(network, Network)
         return network
 
-    def at_width(self, train: Callable[["Digits"], Any]) -> Any:
-        """Return `train` of the networks without the weights that never change and never count.
-
-        These are the ones of hidden units that are not in use and of pixels that are 0 in all
-        images: their gradients are zero, and so are Adam's steps. Each width has a program of its
-        own shapes; under `vmap` widths run one after another, each its own alone.
-        """
-
-        def of(hidden: int) -> Callable[["Digits"], Any]:
-            return lambda problem: train(problem._narrowed(hidden))
-
-        @jax.custom_batching.sequential_vmap
-        def chosen(problem):
-            widths = jnp.asarray(self.widths, problem.width.dtype)
-            return jax.lax.switch(
-                jnp.searchsorted(widths, problem.width), list(map(of, self.widths)), problem
-            )
-
-        return chosen(self)
-
-    def _narrowed(self, hidden: int) -> "Digits":
+    def narrowed(self, hidden: int) -> "Digits":
+        """Return the problem of networks with the first hidden units and the lit pixels alone."""
         network, lit = self.network, self.lit
-        cut = jax.vmap(lambda w: network.cut(w, hidden, lit))
+        four = _of_four(network)
+
+        def cut(network: Network, models: jax.Array) -> jax.Array:
+            return jax.vmap(lambda w: network.cut(w, hidden, lit))(models)
+
+        start = cut(network, self.start)
         local = replace(
             self.local,
             features=self.local.features[..., lit],
-            start=cut(self.local.start),
+            start=start,
             sample_loss=replace(network, pixels=lit.shape[0], hidden=hidden),
         )
-        images = self.validation_images[..., lit]
-        start, starts = cut(self.start), cut(self.starts)
-        return replace(self, local=local, start=start, starts=starts, validation_images=images)
+        return replace(
+            self,
+            local=local,
+            start=start,
+            validation_images=self.validation_images[..., lit],
+            second_start=network.cut(self.second_start, hidden, lit),
+            starts=cut(network, self.starts),
+            pooled_starts=cut(four, self.pooled_starts),
+        )
 
     def accuracies(self, w: jax.Array) -> dict[str, jax.Array]:
         """Return "train" and "validation", mean accuracies of models (nodes, dim), and "error".
@@ -330,7 +322,39 @@ def with_four_outputs(problem: Digits) -> Digits:
 
 
 @pytree_dataclass
-class Clustering:
+class AtWidth(Method):
+    """A method without the weights that never change and never count.
+
+    Weights of hidden units that are not in use are zero, and so are their gradients; weights of
+    pixels that are 0 in all images meet zeros alone, and stay where all nodes start. Every width
+    has a program of its own shapes; under `vmap` the widths run one after another.
+    """
+
+    method: Method
+
+    def __call__(self, problem, key, rounds, every):
+        """Run the method on the networks of the problem's width."""
+
+        def of(hidden):
+            return lambda method, problem, key: method(
+                problem.narrowed(hidden), key, rounds, every
+            )
+
+        @jax.custom_batching.sequential_vmap
+        def chosen(method, problem, key):
+            widths = jnp.asarray(problem.widths, problem.width.dtype)
+            place = jnp.searchsorted(widths, problem.width)
+            return jax.lax.switch(place, list(map(of, problem.widths)), method, problem, key)
+
+        return chosen(self.method, problem, key)
+
+    def traffic(self, problem):
+        """Return what the method says, of networks of the largest width."""
+        return self.method.traffic(problem)
+
+
+@pytree_dataclass
+class Clustering(Method):
     """IFCA with two models. A round here is as many rounds of IFCA as a node takes steps."""
 
     rate: jax.Array  # shape=(): of the mean over all nodes
@@ -373,13 +397,14 @@ def _methods(settings: Settings, width: jax.Array) -> dict[str, Any]:
     steps = count("pooled_steps", settings["pooled_steps"])
     # The step ratio is given, so that the solver does not depend on the problem.
     coupled = gtv_primal_dual(None, settings["lam"], ratio=settings["ratio"])
-    return {
+    methods = {
         ALGORITHM_1: SolverMethod(coupled, _coupled),
         "local": Training(2 * nodes),
         "IFCA, k = 2": Clustering(number("ifca_rate", settings["ifca_rate"], above=0)),
         "clusters known": ConvergingTraining(2, steps=steps),
         POOLED: ConvergingTraining(1, with_four_outputs, steps=steps),
     }
+    return {name: AtWidth(method) for name, method in methods.items()}
 
 
 def describe(settings: Settings) -> str:
