@@ -104,13 +104,13 @@ class Network:
         second, *biases = self.layers(w)[1::2]
         active = jax.nn.relu(self.inner(w, x))
         outer = jnp.matmul(active, second.T, precision=jax.lax.Precision.HIGHEST)
-        return outer + biases[0] if biases else outer
+        return outer + jnp.broadcast_to(biases[0], outer.shape) if biases else outer
 
     def inner(self, w: jax.Array, x: jax.Array) -> jax.Array:
         """Return what the hidden units make of images (..., pixels), shape (..., hidden)."""
         first, *biases = self.layers(w)[::2]
         inner = jnp.matmul(x, first.T, precision=jax.lax.Precision.HIGHEST)
-        return inner + biases[0] if biases else inner
+        return inner + jnp.broadcast_to(biases[0], inner.shape) if biases else inner
 
     def layers(self, w: jax.Array) -> list[jax.Array]:
         """Return W1 (hidden, pixels), W2 (outputs, hidden) and the biases, where there are any."""
