@@ -336,9 +336,7 @@ class AtWidth(Method):
         """Run the method on the networks of the problem's width."""
 
         def of(hidden):
-            return lambda method, problem, key: method(
-                problem.narrowed(hidden), key, rounds, every
-            )
+            return lambda method, problem, key: method(problem.narrowed(hidden), key, rounds, every)
 
         @jax.custom_batching.sequential_vmap
         def chosen(method, problem, key):
