@@ -142,8 +142,8 @@ def _time(experiment: "Experiment", settings: Mapping[str, Any]) -> str:
     more = asked if usual is None else asked - experiment.operations(experiment.defaults())
     seconds = (usual or 0) + max(0.0, more) / limits.product_speed()
     return (
-        f"with the settings below: about {float(f'{seconds:.2g}'):,g} s here, of {asked:.2g} additions and "
-        "multiplications at the speed of matrix products"
+        f"with the settings below: about {float(f'{seconds:.2g}'):,g} s here, of {asked:.2g} "
+        "additions and multiplications at the speed of matrix products"
     )
 
 
