@@ -85,6 +85,20 @@ def test_show_tells_settings_methods_metrics_and_findings(command, name):
     assert f"{name}.png" in outcome.out
 
 
+def test_show_says_how_long_given_settings_take(command):
+    few, many = (
+        command("show", "fsmdm-cauchy", "--set", f"clients={clients}") for clients in (20, 200)
+    )
+    assert "  clients             200 " in many.out
+    counts = [
+        float(re.search(r"about [\d,]+ s here, of ([\d.e+]+)", " ".join(each.out.split()))[1])
+        for each in (few, many)
+    ]
+    assert 5 < counts[1] / counts[0] <= 20
+    assert "s here" not in command("show", "fsmdm-cauchy").out
+    assert command("show", "fsmdm-cauchy", "--set", "cilents=3").code == 2
+
+
 def test_run_plot_and_compare(ran, command, tmp_path):
     outcome, folder = ran
     assert outcome.code == 0, outcome.err

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from fedjax_admm._checks import InputError
-from fedjax_admm.trials.cli._options import Name
+from fedjax_admm.trials.cli._options import Name, Set, assignments
 
 if TYPE_CHECKING:
     from fedjax_admm.trials.experiments import Experiment, Headline, Origin
@@ -79,11 +79,16 @@ def _width() -> int:
     return min(max(shutil.get_terminal_size((80, 24)).columns, 60), 110)
 
 
-def show(name: Name) -> None:
-    """Show what an experiment found, its settings, methods, metrics, and where its figure is."""
+def show(name: Name, set_: Set = None) -> None:
+    """Show what an experiment found, its settings, methods, metrics, and where its figure is.
+
+    With settings, such as a folder of data, it also says about how long a run with them takes: the
+    usual time, and what more there is to compute at the speed of this machine's matrix products.
+    """
     from fedjax_admm.trials.experiments import find, meanings
 
     experiment = find(name)
+    settings = experiment.resolve(assignments(set_ or []))
     usual = experiment.usual_seconds
     seconds = "" if usual is None else f" about {usual:g} s on two cores;"
     quick = experiment.quick
@@ -106,11 +111,12 @@ def show(name: Name) -> None:
             f"{seconds} --quick takes {quick['trials']} trials of {quick['rounds']}",
             "  ",
         ),
+        *([_filled(_time(experiment, settings), "  ")] if set_ else []),
         "",
         "settings (--set name=value)",
         *(
             _setting(each, _shown(value), said.get(each, "") if experiment.origin is None else "")
-            for each, value in experiment.defaults().items()
+            for each, value in settings.items()
         ),
         "",
         "methods",
@@ -126,6 +132,19 @@ def show(name: Name) -> None:
 
 
 _SHOWN_METHODS = 12
+
+
+def _time(experiment: "Experiment", settings: Mapping[str, Any]) -> str:
+    """Say about how long a run with these settings takes, on this machine."""
+    from fedjax_admm.trials import limits
+
+    asked, usual = experiment.operations(settings), experiment.usual_seconds
+    more = asked if usual is None else asked - experiment.operations(experiment.defaults())
+    seconds = (usual or 0) + max(0.0, more) / limits.product_speed()
+    return (
+        f"with the settings below: about {float(f'{seconds:.2g}'):,g} s here, of {asked:.2g} "
+        "additions and multiplications at the speed of matrix products"
+    )
 
 
 def _bullet(text: str) -> str:

@@ -92,6 +92,10 @@ Name = Annotated[
         help="As `list` shows it; or PATH.py, PATH.py:NAME or package.module:NAME.",
     ),
 ]
+Set = Annotated[
+    list[str] | None,
+    typer.Option("--set", metavar="NAME=VALUE", help="A setting, as `show` lists them."),
+]
 Bands = Annotated[
     str | None,
     typer.Option(

@@ -16,6 +16,7 @@ from fedjax_admm.trials.cli._options import (
     Name,
     NoCache,
     Overwrite,
+    Set,
     Style,
     as_bytes,
     assignments,
@@ -34,10 +35,7 @@ def run(
     trials: Annotated[int | None, whole("Monte Carlo trials.")] = None,
     rounds: Annotated[int | None, whole("Global rounds.")] = None,
     seed: Annotated[int | None, whole("Seed of all draws (2025).")] = None,
-    set_: Annotated[
-        list[str] | None,
-        typer.Option("--set", metavar="NAME=VALUE", help="A setting, as `show` lists them."),
-    ] = None,
+    set_: Set = None,
     out: Annotated[
         Path | None,
         typer.Option(

@@ -227,6 +227,11 @@ class Experiment:
         limits.check_memory(f"the problem of a trial of {self.name}", size, remedy)
         limits.check_time(work, float(trials) * rounds * len(values), remedy)
 
+    def operations(self, settings: Settings) -> float:
+        """Return how many additions and multiplications all trials and rounds take, by shapes."""
+        trial = self.trial(settings, self.rounds)
+        return self.trials * limits.operations(jax.make_jaxpr(trial)(jax.random.key(0)))
+
     def _problem_shapes(self, settings: Settings, value: Any) -> Any:
         return jax.eval_shape(lambda key: self.problem(settings, value, key), jax.random.key(0))
 
