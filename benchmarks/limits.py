@@ -8,7 +8,8 @@
 Problems are drawn before any clock starts. C, NumPy and the engine, pinned to one core and on two,
 take turns; medians over repeats. Every configuration has a process of its own, which waits between
 its turns. "One core" is one: the whole process is bound to it before JAX starts, as XLA would share
-out a wide loop among threads of its own otherwise. The engine compiles before the clock starts.
+out a wide loop among threads of its own otherwise. The engine compiles before the clock starts. On
+one core seconds are the processor's, so that they hold on a machine that others use.
 
 "Difference" is the largest of a result to C's, relative to the largest number of C's, the median
 over trials (where problems have several minima, rounding sends a few trials to others); the mean
@@ -26,11 +27,10 @@ import statistics
 import subprocess
 import sys
 import tempfile
-import time
 from pathlib import Path
 from typing import Any
 
-from limits import bounds
+from limits import bounds, timed
 
 HERE = Path(__file__).parent
 FAMILIES = ("fsmdm", "hfsad", "zcdp", "gtv", "gtv_blocks", "fedmc")
@@ -83,7 +83,7 @@ def work_for(family: str, name: str, folder: Path) -> None:
         jax.config.update("jax_compilation_cache_dir", str(folder / f"cache{devices}"))
         jax.config.update("jax_persistent_cache_min_compile_time_secs", 0.0)
     problem = pickle.loads((folder / "problem").read_bytes())
-    go = module.engine(problem) if name in (*ENGINES, "bounds") else _timed(module.numpy(problem))
+    go = module.engine(problem) if name in (*ENGINES, "bounds") else timed(module.numpy(problem))
     if name in ENGINES:
         go()
     if name == "bounds":
@@ -113,15 +113,6 @@ def _keep(path: Path, result: Any) -> None:
     import numpy as np
 
     np.asarray(result, np.float32).tofile(path)
-
-
-def _timed(function: Any) -> Any:
-    def go() -> tuple[Any, float]:
-        clock = time.perf_counter()
-        result = function()
-        return result, time.perf_counter() - clock
-
-    return go
 
 
 # --- a family ---

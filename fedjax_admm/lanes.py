@@ -22,8 +22,9 @@ import jax
 import jax.numpy as jnp
 from jax import lax
 from jax.custom_batching import custom_vmap
-from jax.experimental.layout import Layout, with_layout_constraint
 from jax.extend.core import ClosedJaxpr, jaxpr_as_fun, jaxprs_in_params
+
+from fedjax_admm.kernels._layout import computed_once
 
 _CALLS = {  # what holds a program that may stand in its place, and under which name
     "jit": "jaxpr",
@@ -188,7 +189,7 @@ def _in_lanes(
         spread = [_spread(*pair, shape) for pair in zip(operands, flags, strict=True)]
         return _plain(equation)(*spread), out
     if name in _SUMS:
-        return _plain(equation)(_computed(operands[0])), out
+        return _plain(equation)(computed_once(operands[0])), out
     return _batched_by_jax(equation, operands, flags), out
 
 
@@ -275,15 +276,6 @@ def _spread(value: Any, flag: bool, shape: tuple[int, ...]) -> Any:
         return value
     axes = (len(shape) - 1,) if flag and rank == 1 else tuple(range(rank))  # a number per trial
     return lax.broadcast_in_dim(value, shape, axes)
-
-
-def _computed(value: jax.Array) -> jax.Array:
-    """Have XLA compute a value once, before what reads it.
-
-    It would repeat whatever leads to a sum for each of its terms, out of step with the vector
-    unit: half of a round of localisation.
-    """
-    return with_layout_constraint(value, Layout(tuple(range(value.ndim))))
 
 
 def _scan(equation: Any, operands: Sequence[Any], flags: list[bool], size: int) -> list[Any]:

@@ -11,7 +11,7 @@ from typing import Any
 import fedmc as benchmark
 import numpy as np
 
-from limits import Work
+from limits import Work, timed
 
 SHAPE, NUMPY_REPEATS = "ml-1m", 2
 
@@ -116,8 +116,6 @@ def one_round(problem):
 
 
 def engine(problem):
-    import time
-
     import jax
 
     import fedjax_admm as fa
@@ -126,7 +124,6 @@ def engine(problem):
     solver, drawn, rounds = _solver(), _drawn(), problem["rounds"]
 
     def run():
-        clock = time.perf_counter()
         result = fa.run(
             solver,
             made,
@@ -136,11 +133,10 @@ def engine(problem):
             participation=drawn,
             start=start,
         )
-        found = jax.block_until_ready(result.state.solver.factors)
-        seconds = time.perf_counter() - clock
-        return np.concatenate([np.ravel(found.users), np.ravel(found.items)]), seconds
+        found = result.state.solver.factors
+        return np.concatenate([np.ravel(found.users), np.ravel(found.items)])
 
-    return run
+    return timed(run)
 
 
 def score(problem, result) -> float:

@@ -75,13 +75,7 @@ def engine(problem):
     def trial(own):
         return {"model": fa.run(solver, of(own), own, rounds=rounds, every=rounds).estimate}
 
-    go = monte_carlo(trial, key, trials)
-
-    def run():
-        arrays, seconds = go()
-        return arrays["model"], seconds
-
-    return run
+    return monte_carlo(trial, key, trials, "model")
 
 
 def score(problem, result) -> float:

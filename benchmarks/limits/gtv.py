@@ -11,7 +11,7 @@ from typing import Any
 import nfl
 import numpy as np
 
-from limits import Work
+from limits import Work, timed
 
 NUMPY_REPEATS = 2
 
@@ -69,8 +69,6 @@ def one_round(problem):
 
 
 def engine(problem):
-    import time
-
     import jax
 
     import fedjax_admm as fa
@@ -79,12 +77,10 @@ def engine(problem):
     solver = fa.solvers.gtv_primal_dual(made, nfl.LAM, ratio=1.0)
 
     def run():
-        clock = time.perf_counter()
-        found = fa.run(solver, made, jax.random.key(1), rounds=rounds, every=rounds).estimate
-        found = np.asarray(found)
-        return found, time.perf_counter() - clock
+        run = fa.run(solver, made, jax.random.key(1), rounds=rounds, every=rounds)
+        return np.asarray(run.estimate)
 
-    return run
+    return timed(run)
 
 
 def score(problem, result) -> float:

@@ -45,10 +45,4 @@ def engine(problem):
         solver = fa.solvers.gtv_primal_dual(made, nfl.LAM, ratio=1.0)
         return {"models": fa.run(solver, made, own, rounds=rounds, every=rounds).estimate}
 
-    go = monte_carlo(trial, key, runs)
-
-    def run():
-        arrays, seconds = go()
-        return arrays["models"], seconds
-
-    return run
+    return monte_carlo(trial, key, runs, "models")

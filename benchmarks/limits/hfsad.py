@@ -81,13 +81,7 @@ def engine(problem):
         solver = fa.solvers.hfsad(made, passes=PASSES)
         return {"model": fa.run(solver, made, own, rounds=rounds, every=rounds).estimate}
 
-    go = monte_carlo(trial, key, trials)
-
-    def run():
-        arrays, seconds = go()
-        return arrays["model"], seconds
-
-    return run
+    return monte_carlo(trial, key, trials, "model")
 
 
 def score(problem, result) -> float:

@@ -145,13 +145,7 @@ def engine(problem):
         ]
         return {"models": jnp.stack(found)}
 
-    go = monte_carlo(trial, key, trials)
-
-    def run():
-        arrays, seconds = go()
-        return arrays["models"], seconds
-
-    return run
+    return monte_carlo(trial, key, trials, "models")
 
 
 def shape(problem) -> tuple[int, int]:

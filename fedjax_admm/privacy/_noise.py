@@ -94,6 +94,8 @@ _PRECISIONS = {
           2.04426310338993978564e-15)),
     ),
 }  # fmt: skip
+# By how many bits Threefry rotates in its rounds, every other time.
+_TURNS = (13, 15, 26, 6), (17, 29, 16, 24)
 # Twice the mass above which a number is in the centre, out of 2^31.
 _CENTRE = int(0.15 * 2**31)
 
@@ -117,7 +119,7 @@ def standard_normal(
             remedy="take fewer clients, or shorter models",
         )
     count = precision.words * math.prod(shape)
-    words = threefry_2x32(_pair(key), jax.lax.iota(jnp.uint32, count))
+    words = _threefry(_pair(key), jax.lax.iota(jnp.uint32, count))
     return normal_of_words(words.reshape(precision.words, *shape), dtype)
 
 
@@ -135,6 +137,28 @@ def _pair(key: jax.Array) -> jax.Array:
     for part in words:
         pair = threefry_2x32(part, pair)
     return pair
+
+
+def _threefry(pair: jax.Array, count: jax.Array) -> jax.Array:
+    """Return the words of `jax.extend.random.threefry_2x32`, all twenty rounds in one loop.
+
+    JAX's own is a loop of five turns over all words on a CPU: a quarter of a private round of 50
+    clients was that loop's cost beside its arithmetic.
+
+    Args:
+      pair: shape (2,), uint32.
+      count: shape (words,), uint32.
+    """
+    half = jnp.pad(count, (0, len(count) % 2)).reshape(2, -1)
+    keys = (pair[0], pair[1], pair[0] ^ pair[1] ^ np.uint32(0x1BD11BDA))
+    a, b = half[0] + keys[0], half[1] + keys[1]
+    for number in range(5):
+        for turn in _TURNS[number % 2]:
+            a = a + b
+            b = a ^ (b << np.uint32(turn) | b >> np.uint32(32 - turn))
+        a = a + keys[(number + 1) % 3]
+        b = b + (keys[(number + 2) % 3] + np.uint32(number + 1))
+    return jnp.concatenate([a, b])[: len(count)]
 
 
 def normal_of_words(words: jax.Array, dtype: jax.typing.DTypeLike) -> jax.Array:

@@ -41,6 +41,7 @@ from fedjax_admm._shown import short_repr
 from fedjax_admm.capabilities import Subset, has
 from fedjax_admm.graphs import Graph, metropolis_weights
 from fedjax_admm.kernels import edge_difference
+from fedjax_admm.kernels._layout import computed_once
 from fedjax_admm.messages import ChannelState, Exchange, Mean, at_rows, put_rows
 from fedjax_admm.participation import where_active
 from fedjax_admm.protocol import RoundInfo
@@ -287,7 +288,7 @@ class FlowSolver(GraphSolver):
 
     def _tell(self, graph, state, nodes, heard, active, info) -> tuple[Any, Any]:
         flows, channel = super()._tell(graph, state, nodes, heard, active, info)
-        ahead = self.ahead(heard.known, self._known(nodes, channel))
+        ahead = computed_once(self.ahead(heard.known, self._known(nodes, channel)))
 
         def update(flows, heads, tails, weights):
             moved = self.edge(flows, edge_difference(ahead, heads, tails), weights)
