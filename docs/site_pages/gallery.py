@@ -7,9 +7,9 @@ from fedjax_admm.trials import experiments
 
 HEAD = """# Gallery
 
-The gallery shows every experiment at its default settings, with its findings. `fedjax-admm run NAME`
-draws the figure and writes its numbers; `--all` adds the methods and panels that the figure leaves
-out. The seconds are those of the whole command on two quiet cores of an Intel Xeon (Sapphire
+The gallery shows every experiment at its default settings, with its findings. `fedjax-admm run
+NAME` draws the figure and writes its numbers; `--all` adds the methods and panels that the figure
+leaves out. The seconds are those of the whole command on two quiet cores of an Intel Xeon (Sapphire
 Rapids) without compiled programs in the cache; other machines took up to twice as long.
 Experiments with real data were run on them; without the data they draw data of the same shape and
 say so.
