@@ -7,11 +7,12 @@ from fedjax_admm.trials import experiments
 
 HEAD = """# Gallery
 
-Every experiment at its default settings, with what it found: `fedjax-admm run NAME` draws the
-figure and writes the numbers beside it, and `--all` draws the methods and panels that are left out.
-The seconds are those of the whole command on two quiet cores of an Intel Xeon (Sapphire Rapids),
-where its programs had not been compiled before; other machines took up to twice as long.
-Experiments on real data were run on it; without it they draw data of the same shape and say so.
+The gallery shows every experiment at its default settings, with its findings. `fedjax-admm run
+NAME` draws the figure and writes its numbers; `--all` adds the methods and panels that the figure
+leaves out. The seconds are those of the whole command on two quiet cores of an Intel Xeon (Sapphire
+Rapids) without compiled programs in the cache; other machines took up to twice as long.
+Experiments with real data were run on them; without the data they draw data of the same shape and
+say so.
 """
 FAMILIES = {  # the first words of experiments' names
     "fsmdm": "Robust localisation: FSMDM",
@@ -20,7 +21,7 @@ FAMILIES = {  # the first words of experiments' names
     "nfl": "Graphs: generalised total variation",
     "fedmc": "Ratings: FedMC-ADMM",
     "zcdp": "Private networks: zCDP-NFL",
-    "federated nonsmooth": "Solvers of the field beside each other",
+    "federated nonsmooth": "Solvers side by side",
     "messages": "Messages: compression, Byzantine senders, delays",
 }
 
