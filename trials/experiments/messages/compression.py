@@ -10,7 +10,7 @@ The error is looked at after every round, so that the bits until the target are 
 not reach it count with all their bits, and the metric "reached" says how many do.
 
 Tuning. Every channel of a task gets the same 12 settings of its solver; `python
-benchmarks/tune_messages.py` takes the one with the fewest bits until the target, on problems of
+benchmarks/tune.py messages-compression` takes the one with the fewest bits until the target, on problems of
 other seeds; compressors have the parameters of the settings `levels` and `share` throughout.
 """
 
