@@ -1,6 +1,6 @@
 """Tune the methods of an experiment, for the tables of `trials/experiments/tuned`.
 
-    python benchmarks/tune.py TABLE [--method halving|grid] [--only NAME ...] > found.csv
+    python benchmarks/tune.py TABLE [--method halving|grid|both] [--only NAME ...] > found.csv
 
     federated-benchmark, nonsmooth-benchmark    tuned/benchmarks.csv
     messages-byzantine                          tuned/byzantine.csv
@@ -9,10 +9,10 @@
     zcdp                                        tuned/zcdp.csv
 
 All settings of a method are tried on the same problems, which no experiment draws, by
-`fa.successive_halving`: the whole grid in one stage, or halving where that takes less time, which
-is the default of every table. The smallest mean score is taken: the error after the last round, a
-failed run counting as 1e6, unless the table says otherwise. With `--folder DIR`, scores are kept
-there after every stage, and the same command goes on from them.
+`fa.successive_halving`: the whole grid in one stage, or halving. Every table has a default, by what
+benchmarks/README.md measures; `both` compares them. The smallest mean score is taken: the error
+after the last round, a failed run counting as 1e6, unless the table says otherwise. With `--folder
+DIR`, scores are kept there after every stage, and the same command goes on from them.
 
 messages-byzantine takes the best number without Byzantine senders, then the best radii by the mean
 over attacks at the share 0.2. messages-compression takes the fewest bits until the target, where a
@@ -48,26 +48,45 @@ Search = Callable[..., tuple[int, float]]
 """`(label, score, values, draw, trials, rounds) -> place of the best value, its mean score`."""
 
 
-def searched(stages: int | None, folder: Path | None) -> Search:
+def searched(method: str, folder: Path | None) -> Search:
     """Return the search that every table makes."""
 
     def search(label, score, values, draw, trials, rounds):
-        clock = time.process_time()
         values = jax.tree.map(jnp.asarray, values)
-        file = folder and folder / (label.replace("/", " ") + ".npz")
-        sizes = {"trials": trials, "rounds": rounds, "stages": stages, "checkpoint": file}
-        found = fa.successive_halving(score, values, draw, jax.random.key(SEED), **sizes)
-        work = sum(each.scores.size * each.rounds for each in found.stages)
-        seconds = time.process_time() - clock
-        print(f"{label}: {work} rounds, {seconds:.0f} s of processor time", file=sys.stderr)
+        whole = found = None
+        for stages in STAGES[method]:
+            clock = time.process_time()
+            file = folder and folder / f"{label.replace('/', ' ')}, {stages or 'all'} stages.npz"
+            sizes = {"trials": trials, "rounds": rounds, "stages": stages, "checkpoint": file}
+            found = fa.successive_halving(score, values, draw, jax.random.key(SEED), **sizes)
+            work = sum(each.scores.size * each.rounds for each in found.stages)
+            seconds = time.process_time() - clock
+            place = f"{label}: place {found.place}, {work} rounds, {seconds:.1f} s of processor"
+            print(f"{place} time{_difference(whole, found)}", file=sys.stderr, flush=True)
+            whole = found
         return found.place, float(found.stages[-1].scores.mean(0).min())
 
     return search
 
 
+def _difference(whole: Any, found: Any) -> str:
+    """Say by how much what was found is worse than what the whole grid found, on its trials."""
+    if whole is None:
+        return ""
+    scores = whole.stages[0].scores
+    apart = scores[:, found.place] - scores[:, whole.place]
+    error = apart.std(ddof=1) / np.sqrt(len(apart))
+    return f", {apart.mean():.2g} +- {error:.1g} worse than {scores[:, whole.place].mean():.3g}"
+
+
 def columns(rows: Sequence[Sequence[float]]) -> tuple[np.ndarray, ...]:
     """Return the columns of a grid, in the usual float."""
     return tuple(np.asarray(column, jnp.zeros(()).dtype) for column in zip(*rows, strict=True))
+
+
+def repeated(tree: Any, number: int) -> Any:
+    """Return arrays with one more axis, along which they are the same."""
+    return jax.tree.map(lambda leaf: jnp.stack([leaf] * number), tree)
 
 
 def wanted(only: Sequence[str], *labels: Any) -> bool:
@@ -111,17 +130,15 @@ def benchmarks(module: Any, search: Search, only: Sequence[str], trials: int) ->
             )
 
         grid = columns(recipe.grid())
-        number = len(grid[0])
         for task in alike:
             penalty = module.penalty_of(task, settings)
             penalties = penalty(1.0), penalty(float(settings["clients"]))
-            penalties = jax.tree.map(lambda leaf: jnp.stack([leaf] * number), penalties)
             for at, value in enumerate(swept):
                 if not wanted(only, task, name, value):
                     continue
-                places = [np.full(number, place, np.int32) for place in (alike.index(task), at)]
+                same = jnp.int32(alike.index(task)), jnp.int32(at), penalties
                 label = f"{experiment.name} {task} {name} {value}"
-                tried = (*places, penalties, *grid)
+                tried = (*repeated(same, len(grid[0])), *grid)
                 found = search(label, score, tried, draw, trials, experiment.rounds)
                 yield [experiment.name, task, name, value, *found]
 
@@ -165,7 +182,8 @@ def of_byzantine(search: Search, only: Sequence[str], trials: int) -> Iterator[l
 
         def values(rule, numbers, radii):
             grid = columns([(number, radius) for number in numbers for radius in radii])
-            return (np.full(len(grid[0]), byzantine.AGGREGATORS.index(rule), np.int32), *grid)
+            place = jnp.int32(byzantine.AGGREGATORS.index(rule))
+            return (repeated(place, len(grid[0])), *grid)
 
         places = values("mean", target.grid, (1.0,))
         honest, among = partial(draw, share=0.0), partial(draw, share=SHARE)
@@ -192,11 +210,12 @@ def of_compression(search: Search, only: Sequence[str], trials: int) -> Iterator
     settings, (target,) = experiment.defaults(), experiment.sweep.values
     for name, task in compression.TASKS.items():
         named = compression.channels_of(settings, task)
+        channels = tuple(named.values())
 
         def draw(key, name=name):
             return compression.draw_problems(settings, target, key, (name,))[name]
 
-        def score(value, drawn, key, rounds, name=name, channels=tuple(named.values())):
+        def score(value, drawn, key, rounds, name=name, channels=channels):
             place, *numbers = value
             aim, setting = jnp.asarray(target, float), compression.Setting(*numbers)
             method = compression.Compressed(place, setting, aim, channels, name)
@@ -209,7 +228,7 @@ def of_compression(search: Search, only: Sequence[str], trials: int) -> Iterator
         for place, channel in enumerate(named):
             if not wanted(only, name, channel):
                 continue
-            values = (np.full(len(grid[0]), place, np.int32), *grid)
+            values = (repeated(jnp.int32(place), len(grid[0])), *grid)
             label = f"{name} {channel}"
             found = search(label, score, values, draw, trials, experiment.rounds)
             yield [name, channel, *found]
@@ -320,11 +339,10 @@ TABLES = {
     ),
     "messages-compression": Table(of_compression, "task,channel,place,bits", 8),
     "messages-delay": Table(of_delay, "solver,mean,place,error", 8),
-    "zcdp": Table(
-        of_zcdp, "table,task,method,value,step,power,rho,clip,tau,error", 8, method="halving"
-    ),
+    "zcdp": Table(of_zcdp, "table,task,method,value,step,power,rho,clip,tau,error", 8),
 }
-STAGES = {"grid": 1, "halving": None}
+STAGES = {"grid": (1,), "halving": (None,), "both": (1, None)}
+"""Method -> the numbers of stages of its searches; the last one counts."""
 
 
 def main() -> None:
@@ -340,7 +358,7 @@ def main() -> None:
     table = TABLES[given.table]
     if given.folder is not None:
         given.folder.mkdir(parents=True, exist_ok=True)
-    search = searched(STAGES[given.method or table.method], given.folder)
+    search = searched(given.method or table.method, given.folder)
     writer = csv.writer(sys.stdout, lineterminator="\n")
     writer.writerow(table.header.split(","))
     for row in table.rows(search, given.only, given.trials or table.trials):

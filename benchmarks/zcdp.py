@@ -117,8 +117,6 @@ def tuning() -> dict[str, float]:
     import jax
 
     jax.config.update("jax_num_cpu_devices", 1)
-    from functools import partial
-
     import tune
 
     from fedjax_admm.privacy import random_settings, tune_private
