@@ -109,16 +109,15 @@ def benchmarks(module: Any, search: Search, only: Sequence[str], trials: int) ->
     (experiment,) = module.EXPERIMENTS
     settings, swept = experiment.defaults(), experiment.sweep.values
 
-    def draw(key):
-        of_value = partial(module.draw_problem, settings, key=key, tuning=True)
-        return jax.vmap(of_value)(jnp.asarray(swept, float))
-
+    draw = partial(module.draw_problem, settings, tuning=True)
+    draws = [partial(draw, jnp.asarray(value, float)) for value in swept]
     for name, recipe, alike in shared_recipes(module):
 
         def score(value, drawn, key, rounds, recipe=recipe, alike=alike):
-            task, at, (of_mean, of_sum), *numbers = value
-            each = [module.tasks_of(drawn, other) for other in alike]
-            problem = jax.tree.map(lambda *leaves: jnp.stack(leaves)[task, at], *each)
+            task, (of_mean, of_sum), *numbers = value
+            one = jax.tree.map(lambda leaf: leaf[None], drawn)
+            each = [module.tasks_of(one, other) for other in alike]
+            problem = jax.tree.map(lambda *leaves: jnp.concatenate(leaves)[task], *each)
             return federated.tuning_score(
                 recipe,
                 Setting(*numbers),
@@ -134,10 +133,10 @@ def benchmarks(module: Any, search: Search, only: Sequence[str], trials: int) ->
         for task in alike:
             penalty = module.penalty_of(task, settings)
             penalties = penalty(1.0), penalty(float(settings["clients"]))
-            for at, value in enumerate(swept):
+            for value, draw in zip(swept, draws, strict=True):
                 if not wanted(only, task, name, value):
                     continue
-                same = jnp.int32(alike.index(task)), jnp.int32(at), penalties
+                same = jnp.int32(alike.index(task)), penalties
                 label = f"{experiment.name} {task} {name} {value}"
                 tried = (*repeated(same, len(grid[0])), *grid)
                 found = search(label, score, tried, draw, trials, experiment.rounds)

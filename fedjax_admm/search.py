@@ -169,7 +169,8 @@ def successive_halving(
         `run(solver(value), drawn, key, rounds=rounds, ...)` after the last round; `rounds` is
         static. A function of the module level, or a fixed one: a fresh one compiles again.
       values: a pytree of arrays with a leading axis, the settings.
-      draw: `draw(key) -> drawn`, such as a problem; drawn once for all settings of a trial.
+      draw: `draw(key) -> drawn`, such as a problem; all trials are drawn once, for all settings and
+        stages, and kept.
       key: a typed key, of which no later evaluation makes use.
       trials: of the last stage.
       rounds: of the last stage.
@@ -201,7 +202,7 @@ def successive_halving(
     known = [
         np.full((some, number), np.nan) for (some, _), number in zip(budgets, numbers, strict=True)
     ]
-    file = None
+    file = drawn = None
     if checkpoint is not None:
         sizes = {"trials": trials, "rounds": rounds, "stages": stages}
         given = {"score": score, "values": values, "draw": draw, "key": key}
@@ -213,7 +214,8 @@ def successive_halving(
             order = np.argsort(known[stage - 1].mean(0), kind="stable")
             places = places[np.sort(order[:number])]
         if np.isnan(known[stage]).any():
-            known[stage] = _scores(places, values, keys, some, score, draw, length, width)
+            drawn = _drawn(keys, draw=draw) if drawn is None else drawn
+            known[stage] = _scores(places, values, keys, drawn, some, score, length, width)
             if file is not None:
                 file.write(known)
         done.append(Stage(places, known[stage], length))
@@ -236,7 +238,7 @@ def _budget(trials: int, rounds: int, halvings: int) -> tuple[int, int]:
     return min(trials, max(2, some)), max(1, round(rounds / 4)) if short else rounds
 
 
-def _scores(places, values, keys, some, score, draw, rounds, width) -> np.ndarray:
+def _scores(places, values, keys, drawn, some, score, rounds, width) -> np.ndarray:
     """Return the scores of some trials and settings, shape (trials, settings), float64.
 
     The sizes of the program's arrays are those of all trials and settings.
@@ -246,13 +248,19 @@ def _scores(places, values, keys, some, score, draw, rounds, width) -> np.ndarra
     held = np.zeros(-(-whole.size // side) * side, np.int32)
     held[: places.size] = places
     sizes = jnp.asarray([some, -(-places.size // side)], jnp.int32)
-    static = {"score": score, "draw": draw, "rounds": rounds, "width": side}
-    found = _stage(jax.tree.map(jnp.asarray, values), keys, held, sizes, **static)
+    arrays = (jax.tree.map(jnp.asarray, values), keys, drawn, held, sizes)
+    found = _stage(*arrays, score=score, rounds=rounds, width=side)
     return np.asarray(found, float)[:some, : places.size]
 
 
 @compiled
-def _stage(values, keys, places, sizes, *, score, draw, rounds, width) -> jax.Array:
+def _drawn(keys, *, draw) -> Any:
+    """Return what is drawn for every trial, stacked."""
+    return jax.lax.map(lambda key: draw(jax.random.split(key)[0]), keys)
+
+
+@compiled
+def _stage(values, keys, drawn, places, sizes, *, score, rounds, width) -> jax.Array:
     """Return the scores of the first trials and blocks of `width` settings, the others zero.
 
     Shapes: keys (trials,), places (settings,), sizes (2,), how many trials and blocks; the result
@@ -260,11 +268,11 @@ def _stage(values, keys, places, sizes, *, score, draw, rounds, width) -> jax.Ar
     """
 
     def of_trial(trial, scores):
-        draw_key, run_key = jax.random.split(keys[trial])
-        drawn = draw(draw_key)
+        run_key = jax.random.split(keys[trial])[1]
+        problem = jax.tree.map(lambda leaf: leaf[trial], drawn)
 
         def one(place):
-            found = score(jax.tree.map(lambda leaf: leaf[place], values), drawn, run_key, rounds)
+            found = score(jax.tree.map(lambda leaf: leaf[place], values), problem, run_key, rounds)
             return jnp.where(jnp.isfinite(found), found, jnp.inf).astype(scores.dtype)
 
         def of_block(block, scores):
