@@ -1,6 +1,6 @@
 """Tune the methods of an experiment, for the tables of `trials/experiments/tuned`.
 
-    python benchmarks/tune.py TABLE [--method halving|grid|both] [--only NAME ...] > found.csv
+    python benchmarks/tune.py TABLE [--method grid|halving|both] [--only NAME ...] > found.csv
 
     federated-benchmark, nonsmooth-benchmark    tuned/benchmarks.csv
     messages-byzantine                          tuned/byzantine.csv
@@ -9,10 +9,11 @@
     zcdp                                        tuned/zcdp.csv
 
 All settings of a method are tried on the same problems, which no experiment draws, by
-`fa.successive_halving`: the whole grid in one stage, or halving. Every table has a default, by what
-benchmarks/README.md measures; `both` compares them. The smallest mean score is taken: the error
-after the last round, a failed run counting as 1e6, unless the table says otherwise. With `--folder
-DIR`, scores are kept there after every stage, and the same command goes on from them.
+`fa.successive_halving`: the whole grid in one stage, or halving, which misses the best of these small
+grids more often than it saves time (benchmarks/README.md). `both` compares them; the program that
+they share is compiled once. The smallest mean score is taken: the error after the last round, a
+failed run counting as 1e6, unless the table says otherwise. With `--folder DIR`, scores are kept
+there after every stage, and the same command goes on from them.
 
 messages-byzantine takes the best number without Byzantine senders, then the best radii by the mean
 over attacks at the share 0.2. messages-compression takes the fewest bits until the target, where a
@@ -327,7 +328,6 @@ class Table(NamedTuple):
     rows: Callable[[Search, Sequence[str], int], Iterator[list]]
     header: str
     trials: int
-    method: str = "grid"
 
 
 PEERS = "experiment,task,method,value,place,error"
@@ -348,7 +348,7 @@ STAGES = {"grid": (1,), "halving": (None,), "both": (1, None)}
 def main() -> None:
     parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
     parser.add_argument("table", choices=TABLES)
-    parser.add_argument("--method", choices=STAGES, help="that of the table if left out")
+    parser.add_argument("--method", choices=STAGES, default="grid")
     parser.add_argument(
         "--only", nargs="*", default=(), help="rows with all of these tasks, methods or values"
     )
@@ -358,7 +358,7 @@ def main() -> None:
     table = TABLES[given.table]
     if given.folder is not None:
         given.folder.mkdir(parents=True, exist_ok=True)
-    search = searched(given.method or table.method, given.folder)
+    search = searched(given.method, given.folder)
     writer = csv.writer(sys.stdout, lineterminator="\n")
     writer.writerow(table.header.split(","))
     for row in table.rows(search, given.only, given.trials or table.trials):
