@@ -9,10 +9,10 @@
     zcdp                                        tuned/zcdp.csv
 
 All settings of a method are tried on the same problems, which no experiment draws, by
-`fa.successive_halving`: the whole grid in one stage, or halving, which misses the best of these small
-grids more often than it saves time (benchmarks/README.md). `both` compares them; the program that
-they share is compiled once. The smallest mean score is taken: the error after the last round, a
-failed run counting as 1e6, unless the table says otherwise. With `--folder DIR`, scores are kept
+`fa.successive_halving`: the whole grid in one stage, or halving, which misses the best of these
+small grids more often than it saves time (benchmarks/README.md). `both` compares them; the program
+that they share is compiled once. The smallest mean score is taken: the error after the last round,
+a failed run counting as 1e6, unless the table says otherwise. With `--folder DIR`, scores are kept
 there after every stage, and the same command goes on from them.
 
 messages-byzantine takes the best number without Byzantine senders, then the best radii by the mean
