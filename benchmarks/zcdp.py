@@ -117,14 +117,12 @@ def tuning() -> dict[str, float]:
     import jax
 
     jax.config.update("jax_num_cpu_devices", 1)
-    from functools import partial
-
-    import zcdp_tuning
+    import tune
 
     from fedjax_admm.privacy import random_settings, tune_private
     from fedjax_admm.trials.experiments import zcdp
 
-    draw = partial(zcdp_tuning.draw_task, task="LAD", shift=0.0)
+    draw = tune.drawn_with("LAD", 0.0)
     found = random_settings(0, 200)
 
     def search(epsilon):

@@ -154,20 +154,23 @@ def successive_halving(
     """Choose among many settings: run all on a small budget, and the better half on twice as much.
 
     The budget of a setting is trials times rounds. Stage s of S has the budget `trials rounds /
-    2^(S-1-s)`, divided between both: two trials and few rounds at first, all trials and all rounds
-    at last. All settings of a stage run on the same problems with the same keys, so that they are
+    2^(S-1-s)`: the first stages run a quarter of the rounds, on a few trials, two at least, and
+    then on all; the last but one all rounds on half of the trials, the last all on all. All
+    settings of a stage run on the same problems with the same keys, so that they are
     told apart by paired differences, and the better half by the mean goes on. Of 100 settings, six
     stages take a fifth of the work of the whole grid.
 
     A setting that is slow at first and best in the end can be lost: ask for fewer stages where
-    early rounds tell little. Every stage is one compiled program.
+    early rounds tell little. Two programs are compiled, one for each number of rounds, where
+    settings run one by one; settings that run side by side need one for each number of them too.
 
     Args:
       score: `score(value, drawn, key, rounds) -> number` to make small, such as the error of
         `run(solver(value), drawn, key, rounds=rounds, ...)` after the last round; `rounds` is
         static. A function of the module level, or a fixed one: a fresh one compiles again.
       values: a pytree of arrays with a leading axis, the settings.
-      draw: `draw(key) -> drawn`, such as a problem; drawn once for all settings of a trial.
+      draw: `draw(key) -> drawn`, such as a problem; all trials are drawn once, for all settings and
+        stages, and kept.
       key: a typed key, of which no later evaluation makes use.
       trials: of the last stage.
       rounds: of the last stage.
@@ -199,7 +202,7 @@ def successive_halving(
     known = [
         np.full((some, number), np.nan) for (some, _), number in zip(budgets, numbers, strict=True)
     ]
-    file = None
+    file = drawn = None
     if checkpoint is not None:
         sizes = {"trials": trials, "rounds": rounds, "stages": stages}
         given = {"score": score, "values": values, "draw": draw, "key": key}
@@ -211,10 +214,8 @@ def successive_halving(
             order = np.argsort(known[stage - 1].mean(0), kind="stable")
             places = places[np.sort(order[:number])]
         if np.isnan(known[stage]).any():
-            left = jax.tree.map(lambda leaf, kept=places: jnp.asarray(leaf)[kept], values)
-            static = {"score": score, "draw": draw, "rounds": length}
-            found = _stage(left, keys[:some], **static, width=_width(number, width))
-            known[stage] = np.asarray(found, float)
+            drawn = _drawn(keys, draw=draw) if drawn is None else drawn
+            known[stage] = _scores(places, values, keys, drawn, some, score, length, width)
             if file is not None:
                 file.write(known)
         done.append(Stage(places, known[stage], length))
@@ -231,27 +232,60 @@ def successive_halving(
 
 
 def _budget(trials: int, rounds: int, halvings: int) -> tuple[int, int]:
-    """Return trials and rounds whose product is halved so many times, both in turns."""
-    some = min(trials, max(2, math.ceil(trials / 2 ** (halvings // 2))))
-    share = trials / some / 2**halvings
-    return some, min(rounds, max(1, round(rounds * share)))
+    """Return trials and rounds whose product is halved so many times; rounds have two lengths."""
+    short = halvings > 1
+    some = math.ceil(trials / 2 ** (halvings - 2 * short))
+    return min(trials, max(2, some)), max(1, round(rounds / 4)) if short else rounds
+
+
+def _scores(places, values, keys, drawn, some, score, rounds, width) -> np.ndarray:
+    """Return the scores of some trials and settings, shape (trials, settings), float64.
+
+    The sizes of the program's arrays are those of all trials and settings.
+    """
+    side = _width(places.size, width)
+    whole = places if width is None and side > 1 else np.arange(_settings(values))
+    held = np.zeros(-(-whole.size // side) * side, np.int32)
+    held[: places.size] = places
+    sizes = jnp.asarray([some, -(-places.size // side)], jnp.int32)
+    arrays = (jax.tree.map(jnp.asarray, values), keys, drawn, held, sizes)
+    found = _stage(*arrays, score=score, rounds=rounds, width=side)
+    return np.asarray(found, float)[:some, : places.size]
 
 
 @compiled
-def _stage(values, keys, *, score, draw, rounds, width) -> jax.Array:
-    """Return the score of every setting in every trial, shape (trials, settings)."""
+def _drawn(keys, *, draw) -> Any:
+    """Return what is drawn for every trial, stacked."""
+    return jax.lax.map(lambda key: draw(jax.random.split(key)[0]), keys)
 
-    def of_trial(key):
-        draw_key, run_key = jax.random.split(key)
-        drawn = draw(draw_key)
 
-        def one(value):
-            found = score(value, drawn, run_key, rounds)
-            return jnp.where(jnp.isfinite(found), found, jnp.inf)
+@compiled
+def _stage(values, keys, drawn, places, sizes, *, score, rounds, width) -> jax.Array:
+    """Return the scores of the first trials and blocks of `width` settings, the others zero.
 
-        return _mapped(one, width, values)
+    Shapes: keys (trials,), places (settings,), sizes (2,), how many trials and blocks; the result
+    is (trials, settings).
+    """
 
-    return jax.lax.map(of_trial, keys)
+    def of_trial(trial, scores):
+        run_key = jax.random.split(keys[trial])[1]
+        problem = jax.tree.map(lambda leaf: leaf[trial], drawn)
+
+        def one(place):
+            found = score(jax.tree.map(lambda leaf: leaf[place], values), problem, run_key, rounds)
+            return jnp.where(jnp.isfinite(found), found, jnp.inf).astype(scores.dtype)
+
+        def of_block(block, scores):
+            first = block * width
+            here = jax.lax.dynamic_slice(places, (first,), (width,))
+            # A batch of one costs more than no batch.
+            found = one(here[0])[None] if width == 1 else jax.vmap(one)(here)
+            return jax.lax.dynamic_update_slice(scores, found[None], (trial, first))
+
+        return jax.lax.fori_loop(0, sizes[1], of_block, scores)
+
+    scores = jnp.zeros((keys.shape[0], places.shape[0]), float)
+    return jax.lax.fori_loop(0, sizes[0], of_trial, scores)
 
 
 def _settings(values: Any) -> int:

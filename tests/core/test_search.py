@@ -157,10 +157,10 @@ def test_the_better_half_goes_on():
         for key in jax.random.split(jax.random.key(1), 8)
     ]
     left = np.arange(20)
-    # Two trials until they have had a sixteenth of all rounds; then both grow in turns.
+    # A quarter of the rounds on more and more trials, then all rounds on half of them.
     for stage, (trials, rounds) in zip(
         found.stages,
-        [(2, 16), (4, 16), (4, 32), (8, 32), (8, 64)][-len(found.stages) :],
+        [(2, 16), (4, 16), (8, 16), (4, 64), (8, 64)][-len(found.stages) :],
         strict=True,
     ):
         assert (stage.scores.shape, stage.rounds) == ((trials, left.size), rounds)

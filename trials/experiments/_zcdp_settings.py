@@ -1,7 +1,7 @@
 """Settings of the private methods, found by search.
 
 `PUBLISHED` is what the learning curves are drawn with. `TUNED` and `HETEROGENEOUS` are what
-`python benchmarks/zcdp_tuning.py --settings 200 --trials 8` prints: for every method on every task
+`python benchmarks/tune.py zcdp --method grid` prints: for every method on every task
 the best of 300 settings (P-ADMM: 60), by the mean error after 200 rounds on 8 tuning problems that
 no experiment draws. The cost of such a search on private data would not be accounted for.
 """

@@ -24,7 +24,7 @@ CHOSEN = {
     for row in tuned_rows("byzantine")
 }
 """Task -> the number of its solver, and the radii of clipping and bounding, as `python
-benchmarks/tune_exchanges.py messages-byzantine` prints them from 8 tuning problems: the best number
+benchmarks/tune.py messages-byzantine` prints them from 8 tuning problems: the best number
 without Byzantine senders, then the best radii by the mean over attacks at the share 0.2."""
 EXPECTED = 0.4
 """The share of Byzantine senders that trimmed means, Krum and multi-Krum are told to expect."""

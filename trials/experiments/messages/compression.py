@@ -9,9 +9,9 @@ says along an edge counts both ways.
 The error is looked at after every round, so that the bits until the target are exact. Runs that do
 not reach it count with all their bits, and the metric "reached" says how many do.
 
-Tuning. Every channel of a task gets the same 12 settings of its solver; `python
-benchmarks/tune_messages.py` takes the one with the fewest bits until the target, on problems of
-other seeds; compressors have the parameters of the settings `levels` and `share` throughout.
+Tuning. Every channel of a task gets the same 12 settings of its solver; `python benchmarks/tune.py
+messages-compression` takes the one with the fewest bits until the target, on problems of other
+seeds; compressors have the parameters of the settings `levels` and `share` throughout.
 """
 
 from dataclasses import field

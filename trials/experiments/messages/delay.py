@@ -27,7 +27,7 @@ CHOSEN = {
 }
 """Solver -> mean delay -> place of the best of 12 settings in its grid, by the mean error after the
 last round under the geometric law on 8 tuning problems (60 of localisation); printed by `python
-benchmarks/tune_exchanges.py messages-delay`."""
+benchmarks/tune.py messages-delay`."""
 IN_ORDER = ("LAD: FedADMM", "LAD: FedAvg", "localisation: FSMDM")
 """Who is also looked at with messages that keep their order."""
 

@@ -13,12 +13,11 @@ import jax
 import jax.numpy as jnp
 
 from fedjax_admm._pytrees import pytree_dataclass
-from fedjax_admm._run import Measure
+from fedjax_admm._run import Measure, run
 from fedjax_admm._shown import short_repr
 from fedjax_admm.participation import without_replacement
 from fedjax_admm.penalties import Penalty
 from fedjax_admm.protocol import Solver
-from fedjax_admm.search import grid_search
 from fedjax_admm.trials.experiments._data import tuned_rows
 from fedjax_admm.trials.experiments._methods import Method, SolverMethod, recorded_rounds
 from fedjax_admm.trials.figures import SEPARATOR
@@ -30,7 +29,7 @@ GRID = 12
 def tuned_places(experiment: str) -> dict[tuple[str, str], dict[float, int]]:
     """Return by task and method, and by swept value, the place of the best setting in its grid.
 
-    `python benchmarks/tune_federated.py EXPERIMENT` prints them: the best of 12 settings by the
+    `python benchmarks/tune.py EXPERIMENT` prints them: the best of 12 settings by the
     mean error after the last round on 3 tuning problems.
     """
     places: dict[tuple[str, str], dict[float, int]] = {}
@@ -115,39 +114,25 @@ class PeerMethod(Method):
         return jax.tree.map(lambda leaf: leaf[self.task], problem[self.family])
 
 
-def tuning_scores(
+def tuning_score(
     recipe: Recipe,
-    problems: Any,
-    keys: jax.Array,
+    setting: Setting,
+    problem: Any,
+    key: jax.Array,
     regularizer: Callable[[Any], Penalty],
     *,
     rounds: int,
     drawn: int,
     measure: Measure,
 ) -> jax.Array:
-    """Return the "error" after the last round of every setting of the grid, shape (trials, GRID).
+    """Return the "error" of a setting after the last round, shape ().
 
-    One compiled call; infinite where a run failed. No test data are in the problems that it gets:
-    their held-out samples are for validation.
+    No test data are in the problem that it gets: its held-out samples are for validation.
     """
-    grid = recipe.grid()
-    values = Setting(*(jnp.asarray(column, float) for column in zip(*grid, strict=True)))
-
-    def one(problem, key):
-        found = grid_search(
-            lambda setting: recipe.solver(setting, regularizer, problem.num_clients),
-            values,
-            problem,
-            key,
-            rounds=rounds,
-            measure=measure,
-            metric="error",
-            participation=without_replacement(drawn),
-            width=len(grid),
-        )
-        return found.scores
-
-    return jax.vmap(one)(problems, keys)
+    solver = recipe.solver(setting, regularizer, problem.num_clients)
+    taking_part = without_replacement(drawn)
+    options: Any = {"participation": taking_part, "measure": measure, "every": rounds}
+    return run(solver, problem, key, rounds=rounds, **options).trace["error"][-1]
 
 
 def chosen_setting(grid: Sequence[Setting], places: Mapping[float, int], value: Any) -> Setting:

@@ -15,7 +15,7 @@ round, the same ones for all methods.
 Images are divided by the root of their mean squared norm, so that losses have a curvature of about
 one whatever the size of the images.
 
-Tuning. Every method has 12 settings (`RECIPES`). `python benchmarks/tune_federated.py
+Tuning. Every method has 12 settings (`RECIPES`). `python benchmarks/tune.py
 federated-benchmark` runs them all on problems of other seeds and takes the one with the smallest
 mean error on images for validation after the last round, for each task and split; the table
 `tuned/benchmarks.csv` holds them. Images for testing are not looked at.
@@ -51,7 +51,7 @@ from fedjax_admm.trials.experiments.peers._roster import (
     Recipe,
     peer_methods,
     tuned_places,
-    tuning_scores as tuning_scores,
+    tuning_score as tuning_score,
 )
 from fedjax_admm.trials.experiments.peers._smooth_recipes import STEPS, smooth_recipes
 from fedjax_admm.trials.experiments.peers._splits import deal, draw_sizes, label_odds

@@ -21,7 +21,7 @@ coordinate ascent, begun where the last round's ended (`_pinball`); a pass count
 every sample. "steps" stands for five subgradient steps. FSMDM and consensus ADMM use the prox, the
 subgradient method and ProxSkip take one subgradient per round.
 
-Tuning. Every method has 12 settings; `python benchmarks/tune_federated.py nonsmooth-benchmark`
+Tuning. Every method has 12 settings; `python benchmarks/tune.py nonsmooth-benchmark`
 takes the one with the smallest mean error after the last round, on problems of other seeds.
 """
 
