@@ -370,6 +370,7 @@ _MOVES: dict[str, Callable] = {
     ),
     "slice": _one(_sliced),
     "concatenate": _joined,
+    "layout_constraint": _one(lambda value, *_: computed_once(value)),
 }
 _LOOPS: dict[str, Callable] = {"scan": _scan, "while": _while}
 _RULES = {**_MOVES, **_LOOPS}
