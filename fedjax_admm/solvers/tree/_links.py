@@ -23,7 +23,7 @@ import jax
 
 from fedjax_admm._checks import InputError, one_line
 from fedjax_admm.kernels import couple_pair
-from fedjax_admm.kernels._layout import computed_once
+from fedjax_admm.lanes import computed_once
 from fedjax_admm.penalties import SmoothablePenalty
 from fedjax_admm.schedules import Schedule, ScheduleLike, as_schedule, sqrt_decay, sqrt_growth
 from fedjax_admm.solvers import _roles as roles
