@@ -22,9 +22,8 @@ import jax
 import jax.numpy as jnp
 from jax import lax
 from jax.custom_batching import custom_vmap
+from jax.experimental.layout import Layout, with_layout_constraint
 from jax.extend.core import ClosedJaxpr, jaxpr_as_fun, jaxprs_in_params
-
-from fedjax_admm.kernels._layout import computed_once
 
 _CALLS = {  # what holds a program that may stand in its place, and under which name
     "jit": "jaxpr",
@@ -74,6 +73,16 @@ def lanes(function: Callable) -> Callable:
         return jax.tree.unflatten(jax.tree.structure(shape), results)
 
     return with_lanes
+
+
+def computed_once(value: jax.Array) -> jax.Array:
+    """Have XLA compute a value before what reads it, row by row; the value stays the same.
+
+    XLA repeats whatever leads to a value in every loop that reads it: for each term of a sum, out
+    of step with the vector unit, and for each row that is gathered. An optimisation barrier does
+    not hinder it on a CPU; a layout that is asked for does.
+    """
+    return with_layout_constraint(value, Layout(tuple(range(value.ndim))))
 
 
 def suits_lanes(program: ClosedJaxpr) -> bool:
@@ -370,6 +379,7 @@ _MOVES: dict[str, Callable] = {
     ),
     "slice": _one(_sliced),
     "concatenate": _joined,
+    "layout_constraint": _one(lambda value, *_: computed_once(value)),
 }
 _LOOPS: dict[str, Callable] = {"scan": _scan, "while": _while}
 _RULES = {**_MOVES, **_LOOPS}

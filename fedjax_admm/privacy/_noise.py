@@ -38,7 +38,6 @@ from typing import NamedTuple
 import jax
 import jax.numpy as jnp
 import numpy as np
-from jax.extend.random import threefry_2x32
 
 from fedjax_admm._checks import InputError
 from fedjax_admm._shown import short_repr
@@ -119,7 +118,7 @@ def standard_normal(
             remedy="take fewer clients, or shorter models",
         )
     count = precision.words * math.prod(shape)
-    words = _threefry(_pair(key), jax.lax.iota(jnp.uint32, count))
+    words = threefry(_pair(key), jax.lax.iota(jnp.uint32, count))
     return normal_of_words(words.reshape(precision.words, *shape), dtype)
 
 
@@ -135,11 +134,11 @@ def _pair(key: jax.Array) -> jax.Array:
     words = jnp.pad(words, (0, -len(words) % 2)).reshape(-1, 2)
     pair = jnp.zeros(2, jnp.uint32)
     for part in words:
-        pair = threefry_2x32(part, pair)
+        pair = threefry(part, pair)
     return pair
 
 
-def _threefry(pair: jax.Array, count: jax.Array) -> jax.Array:
+def threefry(pair: jax.Array, count: jax.Array) -> jax.Array:
     """Return the words of `jax.extend.random.threefry_2x32`, all twenty rounds in one loop.
 
     JAX's own is a loop of five turns over all words on a CPU: a quarter of a private round of 50

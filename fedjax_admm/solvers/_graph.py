@@ -41,7 +41,7 @@ from fedjax_admm._shown import short_repr
 from fedjax_admm.capabilities import Subset, has
 from fedjax_admm.graphs import Graph, metropolis_weights
 from fedjax_admm.kernels import edge_difference
-from fedjax_admm.kernels._layout import computed_once
+from fedjax_admm.lanes import computed_once
 from fedjax_admm.messages import ChannelState, Exchange, Mean, at_rows, put_rows
 from fedjax_admm.participation import where_active
 from fedjax_admm.protocol import RoundInfo

@@ -7,6 +7,7 @@ import pytest
 from jax.test_util import check_grads
 
 from fedjax_admm import InputError, messages
+from fedjax_admm.messages.aggregators._network import MOST, sort_columns
 from tests.reference import aggregators as reference
 
 # Our rule, the one of the reference, and what the latter is told.
@@ -30,6 +31,16 @@ RULES = {
 }
 ROBUST = ["median", "trimmed", "geometric", "krum", "multi_krum"]
 every_rule = pytest.mark.parametrize("name", RULES)
+
+
+@pytest.mark.parametrize("rows", [1, 2, 3, 8, 21, MOST, MOST + 1])
+def test_columns_are_sorted_with_what_belongs_to_them(rows):
+    keys = np.random.default_rng(rows).permutation(rows * 3).reshape(rows, 3).astype(np.float32)
+    keys[rows // 2 :, 0] = np.inf
+    others = np.where(np.isfinite(keys), keys, 0)
+    found, along = sort_columns(jnp.asarray(keys), jnp.asarray(others))
+    np.testing.assert_array_equal(found, np.sort(keys, axis=0))
+    np.testing.assert_array_equal(along, np.where(np.isfinite(found), found, 0))
 
 
 @jax.jit

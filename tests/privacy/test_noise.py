@@ -7,11 +7,12 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
+from jax.extend.random import threefry_2x32
 from scipy import special, stats
 
 from fedjax_admm import InputError
 from fedjax_admm.privacy import gaussian_release, tail_mass, zcdp_plan, zcdp_plan_of_budget
-from fedjax_admm.privacy._noise import normal_of_words, on_grid, standard_normal
+from fedjax_admm.privacy._noise import normal_of_words, on_grid, standard_normal, threefry
 
 BITS = {"float32": 95, "float64": 127}
 PRECISE = {"float32": 6e-7, "float64": 1e-15}
@@ -50,6 +51,13 @@ def test_numbers_are_the_quantiles_of_the_bits_in_both_tails(dtype):
     assert found.min() > 0
     mirrored = normal_of_words(words_of(numbers, name, sign=1), dtype)
     np.testing.assert_array_equal(mirrored, -found)
+
+
+@pytest.mark.parametrize("count", [1, 2, 7, 1200])
+def test_words_are_those_of_jax(count):
+    pair = jnp.asarray([123456789, 4000000000], jnp.uint32)
+    numbers = jax.lax.iota(jnp.uint32, count)
+    np.testing.assert_array_equal(threefry(pair, numbers), threefry_2x32(pair, numbers))
 
 
 @pytest.mark.thorough

@@ -12,6 +12,7 @@ import jax
 import jax.numpy as jnp
 
 from fedjax_admm._shown import short_repr
+from fedjax_admm.messages.aggregators._network import sort_columns
 
 
 class AnyNumber:
@@ -89,7 +90,7 @@ def rank(values: jax.Array, votes: jax.Array, groups: jax.Array, number: int) ->
     wide = jnp.broadcast_to(votes[:, None], values.shape)
     far = jnp.where(wide > 0, values, jnp.inf)
     if number == 1:
-        values, votes = jax.lax.sort((far, wide), dimension=0, num_keys=1)
+        values, votes = sort_columns(far, wide)
         passed = jnp.cumsum(votes, axis=0)
         return Ranked(values, votes, passed, passed[-1:], groups, jnp.zeros(1, jnp.int32))
 

@@ -23,6 +23,7 @@ import jax
 
 from fedjax_admm._checks import InputError, one_line
 from fedjax_admm.kernels import couple_pair
+from fedjax_admm.lanes import computed_once
 from fedjax_admm.penalties import SmoothablePenalty
 from fedjax_admm.schedules import Schedule, ScheduleLike, as_schedule, sqrt_decay, sqrt_growth
 from fedjax_admm.solvers import _roles as roles
@@ -66,12 +67,13 @@ class TreeLink:
         """Return the nodes after an update, given their new models and their parents'."""
         counts = nodes.updates + 1
         sigma, mu = self.sigma(counts)[:, None], self.mu(counts)[:, None]
-        z, q = couple_pair(
-            models - nodes.gamma / sigma,
-            parents + nodes.gamma / sigma,
-            lambda v, step: self.penalty.smoothed_prox(v, step, mu),
-            1 / sigma,
-        )
+        models = computed_once(models)
+
+        def prox(v: jax.Array, step: Any) -> jax.Array:
+            return computed_once(self.penalty.smoothed_prox(v, step, mu))
+
+        share = nodes.gamma / sigma
+        z, q = couple_pair(models - share, parents + share, prox, 1 / sigma)
         gamma = nodes.gamma + sigma * (parents - q)
         return TreeNodes(models, z, q, gamma, counts, nodes.memory)
 
