@@ -41,7 +41,8 @@ def test_a_run_ends_where_its_standard_errors_suffice_with_the_trials_of_a_short
     start = ("run", "consensus", "--trials", "300", "--batch", "4", "--set", "share=0")
     first = run("first", "--until-se", "1e9", start=start)
     assert (first["trials"], first["until_se"], first["status"]) == (52, 1e9, "finished")
-    assert "--trials 52 " in first["command"] and "--until-se 1000000000.0" in first["command"]
+    assert "--trials 52 " in first["command"]
+    assert "--until-se 1000000000.0" in first["command"]
     run("short", "--trials", "52", start=(*start[:2], *start[4:]))
     assert same_results(tmp_path / "first", tmp_path / "short")
 
