@@ -7,6 +7,7 @@ function of its own here, and JAX drops the program with that function.
 """
 
 from collections.abc import Callable, Hashable
+from concurrent.futures import ThreadPoolExecutor
 from functools import cache, lru_cache, wraps
 from typing import Any, TypeVar
 
@@ -21,8 +22,8 @@ NO_LIBRARY_REDUCTIONS = {"xla_cpu_experimental_ynn_fusion_type": ""}
 what a round of a small problem takes, and which passes over large arrays once more (`benchmarks/`);
 its sums depend on how many trials are computed together."""
 
-with jax.ensure_compile_time_eval():
-    _NO_TRACE = get_opaque_trace_state()
+with ThreadPoolExecutor(1) as _outside:  # a new thread traces nothing, wherever this is imported
+    _NO_TRACE = _outside.submit(get_opaque_trace_state).result()
 
 KEPT = 64
 """Programs of each function that are kept: those that were used last."""

@@ -26,6 +26,7 @@ from fedjax_admm._checks import (
     real_array,
     scalar,
 )
+from fedjax_admm._host import compiled
 from fedjax_admm._linear_algebra import eigh_by_rotations
 from fedjax_admm.graphs._graph import Graph, from_matrix, symmetric_matrix
 from fedjax_admm.kernels import safe_norm
@@ -113,8 +114,7 @@ def threshold(distances: ArrayLike, limit: ArrayLike, *, max_edges: int | None =
                 remedy="give them a small distance, or make them one node",
             )
     bound = scalar("limit", limit, above=0).astype(matrix.dtype)
-    joined = _off_diagonal(matrix <= bound, False)
-    return from_matrix(_weights(matrix, joined, _inverse), max_edges=max_edges)
+    return from_matrix(_joined_within(matrix, bound), max_edges=max_edges)
 
 
 # --- distances ---
@@ -277,6 +277,12 @@ def _weights(
     weights = jnp.asarray(weight(jnp.where(joined, distances, 1))).astype(distances.dtype)
     spoilt = jnp.any(~jnp.isfinite(_off_diagonal(distances, 0)))
     return jnp.where(joined, jnp.where(spoilt, jnp.nan, weights), 0)
+
+
+@compiled
+def _joined_within(distances: jax.Array, limit: jax.Array) -> jax.Array:
+    joined = _off_diagonal(distances <= limit, False)
+    return _weights(distances, joined, _inverse)
 
 
 def _off_diagonal(matrix: jax.Array, value: float | bool) -> jax.Array:

@@ -14,6 +14,7 @@ from jax.typing import ArrayLike
 
 from fedjax_admm import kernels
 from fedjax_admm._checks import InputError, is_concrete, per_client
+from fedjax_admm._host import compiled
 from fedjax_admm._pytrees import pytree_dataclass
 from fedjax_admm.kernels import sum_of_squares
 
@@ -328,6 +329,7 @@ def _by_rotations(scaled: jax.Array) -> tuple[jax.Array, ...]:
 _ROTATED = 64
 
 
+@compiled
 def _factored(scaled, aimed, decomposed):
     """Return `factor`'s arrays from rows, their targets, and their singular value decomposition."""
     left, singular, basis = decomposed

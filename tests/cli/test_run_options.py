@@ -32,6 +32,42 @@ def run(command, tmp_path):
     return call
 
 
+# --until-se
+
+
+def test_a_run_ends_where_its_standard_errors_suffice_with_the_trials_of_a_shorter_one(
+    command, run, tmp_path
+):
+    start = ("run", "consensus", "--trials", "300", "--batch", "4", "--set", "share=0")
+    first = run("first", "--until-se", "1e9", start=start)
+    assert (first["trials"], first["until_se"], first["status"]) == (52, 1e9, "finished")
+    assert "--trials 52 " in first["command"]
+    assert "--until-se 1000000000.0" in first["command"]
+    run("short", "--trials", "52", start=(*start[:2], *start[4:]))
+    assert same_results(tmp_path / "first", tmp_path / "short")
+
+    # Between the errors after 52 and after 104 trials: with those it ends, whatever the chunks are.
+    with np.load(tmp_path / "first/trials.npz") as arrays:
+        ends = [arrays[name][0, :, -1] for name in arrays if name.endswith("/error")]
+    wanted = 0.85 * max(end.std(ddof=1) / 52**0.5 for end in ends)
+    outcome = command(*start, "--out", "second", "--until-se", str(wanted))
+    assert outcome.out.startswith("104 trials in ")
+    said = re.search(r"standard error of error in the last round is (\S+)\.\n", outcome.out)
+    assert 0 < float(said[1]) <= wanted * 1.05
+    more = run("first", "--resume", "--trials", "60", start=start[:2])
+    assert (more["trials"], more["until_se"]) == (60, None)
+
+
+@pytest.mark.parametrize("number", ["0", "-1", "nan", "inf"])
+def test_a_standard_error_that_cannot_be_reached_is_told(command, number):
+    outcome = command(*RUN, "--out", "none", f"--until-se={number}")
+    assert outcome.code == 2
+    assert outcome.err == (
+        f"fedjax-admm: --until-se must be a number above 0, but it is {number}; give the largest "
+        "standard error that suffices.\n"
+    )
+
+
 # --fail-on-nan
 
 

@@ -1,6 +1,7 @@
 """Compiled programs go: those of functions that are written anew are not kept for ever."""
 
 import gc
+import importlib.util
 import weakref
 
 import jax
@@ -79,3 +80,19 @@ def test_options_that_the_compiler_does_not_know_are_left_out():
     known = {"xla_backend_optimization_level": 1}
     assert _programs.known_options(**known) == known
     assert _programs.known_options(**known, xla_cpu_no_such_option=1) == {}
+
+
+def test_a_first_use_inside_of_another_program_is_as_any():
+    """Modules load when they are first used, perhaps while something is traced."""
+    specification = importlib.util.spec_from_file_location("first", _programs.__file__)
+    first = importlib.util.module_from_spec(specification)
+    double = None
+
+    def apply(number):
+        nonlocal double
+        specification.loader.exec_module(first)
+        double = first.compiled(lambda number: 2 * number)
+        return double(number)
+
+    assert float(jax.jit(apply)(jnp.ones(()))) == 2
+    assert float(double(jnp.ones(()))) == 2

@@ -185,8 +185,9 @@ CHECKS = {
             np.testing.assert_allclose(float(gradient[name]), (above - below) / 0.02, rtol=0.05)
 
         # Where nothing is seen of it, a schedule that sees is the one of the count.
-        blind = localise(blind_solver(origin), evaluate_key, HORIZON)
-        assert np.allclose(localise(sighted_solver(origin | more), evaluate_key, HORIZON), blind)
+        drawn = draw(evaluate_key)
+        blind = localise(blind_solver(origin), *drawn, HORIZON)
+        assert np.allclose(localise(sighted_solver(origin | more), *drawn, HORIZON), blind)
         assert proof["sighted"].shape == (5 * TRIALS, ROUNDS // EVERY)
     """,
 }

@@ -55,6 +55,14 @@ def run(
     fail_on_nan: Annotated[
         bool, typer.Option("--fail-on-nan", help="Stop at the first non-finite trial.")
     ] = False,
+    until_se: Annotated[
+        float | None,
+        typer.Option(
+            parser=real_number,
+            metavar="NUMBER",
+            help="Stop once the first metric's standard errors are at most this.",
+        ),
+    ] = None,
     devices: Annotated[
         int | None,
         typer.Option(
@@ -107,6 +115,7 @@ def run(
         devices_per_trial=devices_per_trial,
         memory=as_bytes(memory),
         fail_on_nan=fail_on_nan,
+        until_se=until_se,
         profile=profile,
         figure=figure_files(**drawn) if asked else None,
     )

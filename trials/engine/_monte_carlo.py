@@ -22,6 +22,7 @@ import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager, nullcontext
 from functools import partial
+from itertools import pairwise
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -51,6 +52,11 @@ of them has been computed then."""
 
 Inspect = Callable[[int, Mapping[str, np.ndarray]], None]
 """`inspect(first, arrays)` sees a finished chunk, its first trial's number given."""
+
+Enough = Callable[[Mapping[str, np.ndarray]], bool]
+"""`enough(arrays)` sees the arrays of the first trials, and says whether these suffice."""
+
+_FIRST_LOOK = 50  # trials, or a few more
 
 
 @short_repr
@@ -136,6 +142,7 @@ def monte_carlo(
     store: ChunkStore | Path | str | None = None,
     begin: Begin | None = None,
     inspect: Inspect | None = None,
+    enough: Enough | None = None,
     progress: bool = True,
 ) -> MonteCarlo:
     """Run `trial(fold_in(key, t))` for t = 0, 1, ..., trials - 1.
@@ -165,6 +172,9 @@ def monte_carlo(
         does not fit into memory has been refused.
       inspect: sees every chunk that is computed, after it has been stored; what it raises ends the
         run. It must judge by the arrays alone, so that all processes agree.
+      enough: asked in the first process after so many whole micro-batches as hold 50 trials, and
+        after twice as many, and so on: the run ends with those trials if they suffice. Their number
+        follows from the width and the answers; chunks, devices and resumption do not change it.
       progress: show a progress bar on standard error, where that is a terminal.
 
     Returns:
@@ -200,7 +210,8 @@ def monte_carlo(
             )
         with _alone(chunks):
             return _computed(
-                *(trial, key, trials, batch, chunk, mesh, memory, chunks, begin, inspect, progress)
+                *(trial, key, trials, batch, chunk, mesh, memory, chunks, begin, inspect),
+                *(enough, progress),
             )
 
 
@@ -228,6 +239,7 @@ def _computed(
     chunks: ChunkStore | None,
     begin: Begin | None,
     inspect: Inspect | None,
+    enough: Enough | None,
     progress: bool,
 ) -> MonteCarlo:
     """Do what `monte_carlo` does, where nobody else writes into the store."""
@@ -255,21 +267,42 @@ def _computed(
     name = digest_of_json(identity)
     hosts.from_first(lambda: None if begin is None else begin(layout, name))
     missing = _missing(spans, trials)
-    computed = sum(map(len, missing))
-    run = transfer = 0.0
-    if program is not None and missing:
-        pace = Pace(layout, mesh.shape["trials"], given=chunk is not None)
+    there = trials - sum(map(len, missing))
+    computed, run, transfer = 0, 0.0, 0.0
+    pace = Pace(layout, mesh.shape["trials"], given=chunk is not None)
 
-        def keep(first: int, arrays: Mapping[str, np.ndarray]) -> Exception | None:
-            parts.put(first, arrays)
-            return _kept(arrays, first, chunks, inspect)
+    def keep(first: int, arrays: Mapping[str, np.ndarray]) -> Exception | None:
+        parts.put(first, arrays)
+        return _kept(arrays, first, chunks, inspect)
 
-        holding = nullcontext(Interruption()) if chunks is None else held_back()
-        with holding as interruption, _ticker(trials, trials - computed, progress) as tick:
-            run, transfer = _filled(program, missing, pace, keep, tick, interruption)
+    holding = nullcontext(Interruption()) if chunks is None else held_back()
+    with holding as interruption, _ticker(trials, there, progress) as tick:
+        for first, stop in pairwise((0, *_looks(layout.width, trials, enough), trials)):
+            wanted = _within(missing, first, stop)
+            if program is not None and wanted:
+                spent = _filled(program, wanted, pace, keep, tick, interruption)
+                run, transfer = run + spent[0], transfer + spent[1]
+                computed += sum(map(len, wanted))
+            if stop < trials and enough and hosts.from_first(partial(enough, parts.until(stop))):
+                trials = stop
+                break
     compiling = lowered.seconds if program is None else program.compile_seconds
     seconds = Seconds(compiling, run, transfer)
-    return MonteCarlo(parts.joined, layout, seconds, computed, name)
+    return MonteCarlo(parts.until(trials), layout, seconds, computed, name)
+
+
+def _looks(width: int, trials: int, enough: Enough | None) -> Iterator[int]:
+    """Yield after how many trials it is asked whether they suffice."""
+    stop = width * -(-_FIRST_LOOK // width)
+    while enough is not None and stop < trials:
+        yield stop
+        stop *= 2
+
+
+def _within(missing: Iterable[range], first: int, stop: int) -> list[range]:
+    """Return the missing trials from a first one on, before another."""
+    parts = (range(max(gap.start, first), min(gap.stop, stop)) for gap in missing)
+    return [part for part in parts if part]
 
 
 def _filled(
@@ -369,6 +402,10 @@ class _Parts:
         for first, arrays in () if store is None else store.open(identity, self.trials):
             spans.append([first, first + self.put(first, arrays)])
         return spans
+
+    def until(self, stop: int) -> dict[str, np.ndarray]:
+        """Return the arrays of the first trials."""
+        return {name: array[:stop] for name, array in self.joined.items()}
 
     def put(self, first: int, arrays: Mapping[str, np.ndarray]) -> int:
         """Enter a chunk, and return how many trials it has."""

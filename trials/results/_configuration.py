@@ -128,6 +128,7 @@ _OPTIONAL: dict[str, tuple[str, Check]] = {
     "findings": ("a text", _is_text),
     "verdict": ("a text", _is_text),
     "command": ("a text", _is_text),
+    "until_se": ("null or a number", _or_null(_is_number)),
     "program": ("a SHA-256 digest in hexadecimal", _is_digest),
     "figure": ("an object with the texts style and bands, columns, and a list formats", _is_figure),
 }

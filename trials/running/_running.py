@@ -44,6 +44,7 @@ from fedjax_admm.trials.running._folders import (
     locked_for_all,
     run_to_resume,
 )
+from fedjax_admm.trials.running._precision import largest_error
 from fedjax_admm.trials.running._resumption import IDENTITY, check_program, check_same, continued
 
 
@@ -167,6 +168,7 @@ def _computed(run: _Run, progress: bool) -> MonteCarlo:
             store=store,
             begin=partial(_begin, run, store),
             inspect=partial(_check_finite, sweep) if run.request.fail_on_nan else None,
+            enough=None if run.config["until_se"] is None else partial(_precise, run),
             progress=progress,
         )
     except InputError as error:
@@ -187,6 +189,11 @@ def _whole(run: _Run, layout: Layout, program: str) -> dict[str, Any]:
     """Return the configuration of a run whose layout and program are known."""
     config = {**run.config, **layout._asdict(), "program": program}
     return config | {"command": repeating_command(run.experiment, config), "status": "running"}
+
+
+def _precise(run: _Run, arrays: Mapping[str, np.ndarray]) -> bool:
+    """Return whether the standard errors of the first trials suffice."""
+    return largest_error(arrays, run.experiment.metrics, axis=0)[1] <= run.config["until_se"]
 
 
 def _check_finite(sweep: Sequence[float], first: int, arrays: Mapping[str, np.ndarray]) -> None:
@@ -216,7 +223,11 @@ def _written(run: _Run, outcome: MonteCarlo) -> Results | None:
 
 def _write(run: _Run, outcome: MonteCarlo) -> Results:
     """Write the results and their figure; if that cannot be drawn, the results stay."""
-    experiment, config = run.experiment, _whole(run, outcome.layout, outcome.program)
+    experiment = run.experiment
+    trials = len(next(iter(outcome.arrays.values())))
+    if trials < run.config["trials"]:  # they suffice; findings are those of the usual number
+        run = replace(run, config={**run.config, "trials": trials, "verdict": ""})
+    config = _whole(run, outcome.layout, outcome.program)
     results = collected(config, outcome.arrays, experiment.recorded(config["rounds"]))
     if experiment.details is not None:
         first = jax.random.fold_in(jax.random.key(config["seed"]), 0)
