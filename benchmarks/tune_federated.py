@@ -58,6 +58,8 @@ def main():
     scorers, table = {}, csv.writer(sys.stdout, lineterminator="\n")
     for name in given.methods or module.recipes(next(iter(tasks))):
         for task in tasks:
+            if name not in module.recipes(task):
+                continue
             recipe = module.recipes(task)[name]
             if id(recipe) not in scorers:
                 rounds, clients = experiment.rounds, settings["drawn"]
