@@ -54,11 +54,11 @@ from fedjax_admm.trials.experiments._catalogue import texts
 from fedjax_admm.trials.experiments._experiment import Experiment, Settings, Sweep
 from fedjax_admm.trials.experiments.peers._networks import (
     DIGITS,
-    convolved_is_right,
-    convolved_loss,
+    convolved_is_right as convolved_is_right,
+    convolved_loss as convolved_loss,
     normalized_is_right,
     normalized_loss,
-    start_convolved,
+    start_convolved as start_convolved,
     start_normalized,
     statistics,
 )
