@@ -3,8 +3,8 @@
     fedjax-admm run fsmdm-cauchy --out cauchy
     python benchmarks/findings.py cauchy [DIR ...]
 
-Every DIR holds a finished run of an experiment with its own trials, rounds, seed and settings. Its
-rows take the place of those of the same experiment in benchmarks/findings.csv: the first metric
+Every DIR holds a finished run of an experiment with its own trials, rounds and seed. Its rows take
+the place of those of the same experiment and method in benchmarks/findings.csv: the first metric
 after the last round, by method and swept value, with the standard error of the mean, the seed, the
 trials that count, and the commit at which this is written, which must be that of the run.
 """
@@ -69,8 +69,9 @@ def main(folders: Sequence[Path]) -> None:
     for folder in folders:
         run = results.load(folder)
         check_usual(folder, run)
-        table = [row for row in table if row["experiment"] != run.config["experiment"]]
-        table += rows(run, commit)
+        new = list(rows(run, commit))
+        replaced = {(row["experiment"], row["method"]) for row in new}
+        table = [row for row in table if (row["experiment"], row["method"]) not in replaced] + new
     table.sort(key=lambda row: row["experiment"])
     with STORED.open("w", newline="", encoding="utf-8") as file:
         writer = csv.DictWriter(file, COLUMNS, lineterminator="\n")

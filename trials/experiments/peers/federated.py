@@ -1,10 +1,12 @@
 r"""The solvers of the field on images of digits, split among clients that differ.
 
-Three tasks on the same images of ten digits:
+Three tasks on the same images of ten digits, and two more with `models=deep` (`_networks`):
 
     logistic     softmax(W x + b), cross entropy
     l1 logistic  the same with l1_weight ||(W, b)||_1 at the server
     network      softmax(W2 relu(W1 x + b1) + b2) with a hidden layer, cross entropy
+    batch norm   a network with batch norm and dropout, whose loss has a state and a key
+    convolution  a small convolutional network
 
 The mean loss over all training images is minimised (clients weigh by their numbers of images). A
 fifth of all images, always the same, is for testing; of the others every trial keeps some for
@@ -20,11 +22,14 @@ federated-benchmark` runs them all on problems of other seeds and takes the one 
 mean error on images for validation after the last round, for each task and split; the table
 `tuned/benchmarks.csv` holds them. Images for testing are not looked at.
 
-Work. Clients take `STEPS` local gradient steps on all of their images, or one where the method has
-one per round (federated subgradient descent, ProxSkip, consensus ADMM). FSMDM needs the prox of a
+Work. Clients take `STEPS` local gradient steps on all of their images, or with deep models on
+minibatches of `smallest` images, which all clients have; or one step where the method has one per
+round (federated subgradient descent, ProxSkip, consensus ADMM). FSMDM needs the prox of a
 client's loss; it gets about that, by as many gradient steps from the centre of the prox. Consensus
 ADMM computes all clients in every round and keeps those who were drawn; for the network it is left
-out, because that takes ten times as long as the others.
+out, because that takes ten times as long as the others. Deep models are trained by six methods:
+ProxSkip, subgradients, FSMDM and consensus ADMM do not carry the states of losses, and FedPD and
+Fed-PLT are slow where a tenth of the clients is drawn. The server averages the states.
 
 Images. Which are used is said by the setting `data`, as in `tables.load_digits`; of a larger
 collection a part, drawn once for all.
@@ -39,13 +44,24 @@ import jax.numpy as jnp
 import numpy as np
 import optax
 
-from fedjax_admm._checks import count, default_float, number
+from fedjax_admm._checks import count, default_float, number, one_of
 from fedjax_admm._shown import short_repr
+from fedjax_admm.capabilities import at_state
 from fedjax_admm.penalties import Penalty, l1
 from fedjax_admm.problems import Federated, federated
 from fedjax_admm.trials import figures, tables
 from fedjax_admm.trials.experiments._catalogue import texts
 from fedjax_admm.trials.experiments._experiment import Experiment, Settings, Sweep
+from fedjax_admm.trials.experiments.peers._networks import (
+    DIGITS,
+    convolved_is_right as convolved_is_right,
+    convolved_loss as convolved_loss,
+    normalized_is_right,
+    normalized_loss,
+    start_convolved as start_convolved,
+    start_normalized,
+    statistics,
+)
 from fedjax_admm.trials.experiments.peers._roster import (
     PeerMethod,
     Recipe,
@@ -56,10 +72,17 @@ from fedjax_admm.trials.experiments.peers._roster import (
 from fedjax_admm.trials.experiments.peers._smooth_recipes import STEPS, smooth_recipes
 from fedjax_admm.trials.experiments.peers._splits import deal, draw_sizes, label_odds
 
-DIGITS = 10
-LINEAR, NETWORK = "linear", "network"
-TASKS = {"logistic": LINEAR, "l1 logistic": LINEAR, "network": NETWORK}
+LINEAR, NETWORK, NORMALIZED, CONVOLVED = "linear", "network", "batch norm", "convolution"
+TASKS = {
+    "logistic": LINEAR,
+    "l1 logistic": LINEAR,
+    "network": NETWORK,
+    "batch norm": NORMALIZED,
+    "convolution": CONVOLVED,
+}
 """Task -> which model it trains."""
+MODELS = {"plain": (LINEAR, NETWORK), "deep": (NORMALIZED, CONVOLVED)}
+"""What the setting `models` says -> which models a run trains."""
 SPLITS = (0.1, 0.5, 10.0, 0.0)
 MOST_IMAGES = 8000
 _SHARE_OF_TEST, _SHARE_OF_VALIDATION = 0.2, 0.15
@@ -154,12 +177,18 @@ def _some_steps(params: Any, step: jax.Array, samples: Any, size: jax.Array, *, 
     return jax.lax.fori_loop(0, STEPS, descend, params)
 
 
-CURVATURE = {LINEAR: 0.1, NETWORK: 1.0}
+CURVATURE = {LINEAR: 0.1, NETWORK: 1.0, NORMALIZED: 3.0, CONVOLVED: 10.0}
 """About the largest curvature of a model's losses, by which the grids are placed."""
-_PROX = {model: partial(_some_steps, curvature=value) for model, value in CURVATURE.items()}
+_PROX = {model: partial(_some_steps, curvature=CURVATURE[model]) for model in MODELS["plain"]}
 
 
 # --- problems ---
+
+
+def models_of(settings: Settings) -> tuple[str, ...]:
+    """Return the models that a run trains."""
+    one_of("models", settings["models"], MODELS)
+    return MODELS[settings["models"]]
 
 
 def deal_images(
@@ -188,13 +217,15 @@ def deal_images(
 def draw_problem(
     settings: Settings, split: Any, key: jax.Array, *, tuning: bool = False
 ) -> dict[str, Federated]:
-    """Draw the clients and the models of a trial.
+    """Draw the clients and the models of a trial; for tuning, all models.
 
     Returns:
-      The problem of either model, stacked along an axis of one.
+      The problem of each model, stacked along an axis of one.
     """
     split = number("split", split, at_least=0)
-    smallest = count("smallest", settings["smallest"])
+    models = CURVATURE if tuning else models_of(settings)
+    # The variance of a minibatch needs two images.
+    smallest = count("smallest", settings["smallest"], at_least=1 + (NORMALIZED in models))
     largest = count("largest", settings["largest"], at_least=smallest)
     rest, test = pools(tables.load_digits(settings["data"], DIGITS))
     num_validation = round(_SHARE_OF_VALIDATION * len(rest.digits))
@@ -211,37 +242,51 @@ def draw_problem(
     data = _samples(rest, dealt)
     judged = _samples(rest, validation) if tuning else _samples(test)
 
-    def of(model: str) -> Federated:
-        pixels = rest.pixels.shape[1]
-        return federated(
-            cross_entropy,
-            data,
-            _start(model, pixels, count("hidden", settings["hidden"]), start_key),
-            weights="samples",
-            mask=there,
-            prox=_PROX[model],
-            score=is_right,
-            held_out=judged,
-        )
+    pixels, hidden = rest.pixels.shape[1], count("hidden", settings["hidden"])
+    deep = {"batch": True, "batch_size": smallest}
 
-    return {model: jax.tree.map(lambda leaf: leaf[None], of(model)) for model in CURVATURE}
+    def of(model: str) -> Federated:
+        if model == NORMALIZED:
+            start = start_normalized(pixels, hidden, start_key)
+            more = {"state": statistics(hidden), "average_state": True, **deep}
+            return build(normalized_loss, start, normalized_is_right, **more)
+        if model == CONVOLVED:
+            start = start_convolved(pixels, start_key)
+            return build(convolved_loss, start, convolved_is_right, **deep)
+        start = _start(model, pixels, hidden, start_key)
+        return build(cross_entropy, start, is_right, prox=_PROX[model])
+
+    def build(loss: Any, start: Any, score: Any, **more: Any) -> Federated:
+        more |= {"mask": there, "score": score, "held_out": judged}
+        return federated(loss, data, start, weights="samples", **more)
+
+    return {model: jax.tree.map(lambda leaf: leaf[None], of(model)) for model in models}
 
 
 # --- methods ---
 
+_DEEP = ("FedAvg", "FedProx", "SCAFFOLD", "FedADMM", "FedDR", "FedDyn")
 RECIPES = {model: smooth_recipes(curvature) for model, curvature in CURVATURE.items()}
 """Model -> method -> how it is built, and the settings that are tried."""
 del RECIPES[NETWORK]["consensus ADMM"]  # it works for all clients in every round: too slow
+for _model in MODELS["deep"]:
+    RECIPES[_model] = {name: RECIPES[_model][name] for name in _DEEP}
 
 
 def measure(solver: Any, problem: Federated, state: Any) -> dict[str, jax.Array]:
-    """Return "error", the error rate on held-out images, and "loss", their mean loss."""
-    params = problem.parameters(solver.estimate(state))
-    right, losses = (
-        jax.vmap(function, (None, 0))(params, problem.held_out)
-        for function in (is_right, cross_entropy)
-    )
-    return {"error": jnp.mean(1 - right), "loss": jnp.mean(losses)}
+    """Return "error", the error rate on held-out images, and "loss", their mean loss.
+
+    States of losses are averaged, so that those of the first client are those of all.
+    """
+    params, images = problem.parameters(solver.estimate(state)), problem.held_out
+    states = jax.tree.map(lambda leaf: leaf[0], at_state(problem, state).states)
+    more = () if states is None else (states,)
+    right = jax.vmap(lambda sample: problem.score(params, sample, *more))(images)
+    if not problem.batch:
+        losses = jax.vmap(problem.loss, (None, 0))(params, images)
+        return {"error": jnp.mean(1 - right), "loss": jnp.mean(losses)}
+    loss = problem.loss(params, images, *more)
+    return {"error": jnp.mean(1 - right), "loss": loss[0] if more else loss}
 
 
 def penalty_of(task: str, settings: Settings) -> Callable[[Any], Penalty]:
@@ -256,7 +301,10 @@ TUNED = tuned_places("federated-benchmark")
 
 def _methods(settings: Settings, split: Any) -> dict[str, PeerMethod]:
     methods = {}
+    models = models_of(settings)
     for task, model in TASKS.items():
+        if model not in models:
+            continue
         penalty = penalty_of(task, settings)
         places = {name: TUNED[task, name] for name in RECIPES[model]}
         kind = (settings, split, penalty, model, 0, measure)
@@ -302,6 +350,7 @@ EXPERIMENTS = (
             "numbers_down": "numbers sent to all clients",
         },
         settings={
+            "models": "plain",
             "data": "",
             "clients": 100,
             "drawn": 10,

@@ -1,10 +1,12 @@
-"""A network with batch norm and dropout by `fa.run`, beside the same rounds written by hand in JAX.
+"""Two networks by `fa.run`, beside the same rounds written by hand in JAX.
 
-    python benchmarks/batch_norm.py          FedAvg, SCAFFOLD, FedADMM, 800 rounds each
+    python benchmarks/networks.py [--networks NAME ...]  FedAvg, SCAFFOLD, FedADMM, 800 rounds each
 
 The task is that of `docs/howto/batch-norm.md`: 20 clients, two of them drawn per round, ten local
-steps of minibatches of 16. Each configuration runs in a process of its own, in turns; medians over
-repeats. Times are seconds of processor time, so that what else the machine does counts little.
+steps of minibatches of 16. The networks are the page's, with batch norm and dropout, and the small
+convolution of `federated-benchmark`. Each configuration runs in a process of its own, in turns;
+medians over repeats. Times are seconds of processor time, so that what else the machine does counts
+little.
 """
 
 import re
@@ -19,7 +21,7 @@ PAGE = Path(__file__).parents[1] / "docs" / "howto" / "batch-norm.md"
 METHODS = {"FedAvg": "fed_avg", "SCAFFOLD": "scaffold", "FedADMM": "fed_admm"}
 
 
-def task():
+def batch_norm():
     """Return the names that the page's program defines, before it trains anything."""
     import jax
 
@@ -28,6 +30,39 @@ def task():
     names = {}
     exec(text[: text.index("falling =")], names)
     return names
+
+
+def convolution():
+    """Return the same names with the other network, whose loss has neither a state nor a key."""
+    import jax
+
+    from fedjax_admm.trials.experiments.peers import federated
+
+    names = batch_norm()
+    start = federated.start_convolved(64, jax.random.key(0))
+
+    def images(rows):  # without the factor 8 by which the convolution scales its images
+        return {"image": rows["x"] / 8, "digit": rows["y"]}
+
+    def loss(params, batch):
+        return federated.convolved_loss(params, images(batch))
+
+    def right(params, sample):
+        return federated.convolved_is_right(params, images(sample))
+
+    options = {"batch": True, "batch_size": BATCH, "score": right}
+    options |= {"held_out": names["options"]["held_out"]}
+    names["problem"] = names["fa"].problems.federated(loss, names["data"], start, **options)
+    names |= {
+        "start": start,
+        "loss": lambda params, batch, state, key: (loss(params, batch), state),
+        "right": lambda params, sample, state: right(params, sample),
+    }
+    names["options"] |= {"state": {}}
+    return names
+
+
+NETWORKS = {"batch norm": batch_norm, "convolution": convolution}
 
 
 def timed(program, *arguments):
@@ -42,7 +77,7 @@ def timed(program, *arguments):
     return {"compile": between - clock, "run": run, "width": DRAWN, "error": 1 - accuracy}
 
 
-def ours(method):
+def ours(task, method):
     """Return a configuration: a method of the package."""
 
     def configuration():
@@ -73,7 +108,7 @@ def ours(method):
     return configuration
 
 
-def by_hand(method):
+def by_hand(task, method):
     """Return a configuration: the same rounds in sixty lines."""
 
     def configuration():
@@ -146,8 +181,7 @@ def by_hand(method):
             begun = start, statistics, (none, first), key
             one = partial(one_round, data)
             server, state, _, _ = jax.lax.scan(one, begun, jnp.arange(ROUNDS))[0]
-            scores = names["network"](server, held_out["x"], state)[0]
-            return jnp.mean(jnp.argmax(scores, -1) == held_out["y"])
+            return jnp.mean(jax.vmap(names["right"], (None, 0, None))(server, held_out, state))
 
         return timed(program, data, jax.random.key(1))
 
@@ -161,24 +195,38 @@ def padded(most, rows):
 
 
 CONFIGURATIONS = {
-    f"{name}{by}": build(method)
+    f"{network}: {name}{by}": build(task, method)
+    for network, task in NETWORKS.items()
     for name, method in METHODS.items()
     for by, build in {" by hand": by_hand, "": ours}.items()
 }
 
 
 def main() -> None:
-    given = parser(__doc__, repeats=5).parse_args()
+    arguments = parser(__doc__, repeats=5)
+    arguments.add_argument("--networks", nargs="*", choices=NETWORKS, default=list(NETWORKS))
+    given = arguments.parse_args()
     if given.one:
         return run_one(CONFIGURATIONS[given.one])
-    found = compare(__file__, list(CONFIGURATIONS), given.repeats, f"{ROUNDS} rounds")
-    for name in METHODS:
-        mine, hand = found[name], found[f"{name} by hand"]
-        ratios = (f"{mine[part] / hand[part]:.2f}" for part in ("run", "compile", "peak"))
-        print(
-            f"\n{name}: {', '.join(ratios)} times the run, the compile time and the memory by hand."
-        )
+    names = [f"{network}: {name}" for network in given.networks for name in METHODS]
+    pairs = [one for name in names for one in (f"{name} by hand", name)]
+    found = compare(__file__, pairs, given.repeats, f"{ROUNDS} rounds")
+    print("\n| | accuracy | a round (ms) | by hand | a round (ms) | run | compile | memory |")
+    print("|---|---|---|---|---|---|---|---|")
+    for name in names:
+        sides = found[name], found[f"{name} by hand"]
+        cells = [f(side) for side in sides for f in (_accuracy, _milliseconds)]
+        ratios = (f"{sides[0][part] / sides[1][part]:.2f}" for part in ("run", "compile", "peak"))
+        print(f"| {name} | {' | '.join([*cells, *ratios])} |")
     return None
+
+
+def _accuracy(row):
+    return f"{1 - row['error']:.3f}"
+
+
+def _milliseconds(row):
+    return f"{1000 * row['run'] / ROUNDS:.2f}"
 
 
 if __name__ == "__main__":
