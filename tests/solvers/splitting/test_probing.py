@@ -18,24 +18,20 @@ from tests.solvers.splitting.paths import START, path
 STEPS = 5
 
 
-def worked(i, start, centre, rho, shared, met, overshoots):
+def worked(i, start, centre, rho, met, rises):
     """Return the model of a client after its local steps; changes what it remembers."""
     hessians, linear = draw()
-
-    def gradient(w):
-        return hessians[i] @ w - linear[i]
-
-    w, curvature, before, probe = start.copy(), max(met[i], shared), None, None
-    for number in range(STEPS):
-        slope = gradient(w) + rho * (w - centre)
-        if before is not None:
-            overshoots[i] += slope @ before < 0
-        moved = w - slope / ((curvature + rho) * np.sqrt(1 + overshoots[i]))
-        if number == 0:
-            probe = np.linalg.norm(gradient(moved) - gradient(w)) / np.linalg.norm(moved - w)
-            met[i] = probe
-            curvature = max(met[i], shared)
-        w, before = moved, slope
+    w, old, before, last = start.copy(), None, None, None
+    for _ in range(STEPS):
+        gradient = hessians[i] @ w - linear[i]
+        slope = gradient + rho * (w - centre)
+        if last is not None:
+            s, y = w - old, gradient - before
+            secant = s @ y / (s @ s) if s @ y > 0 else np.linalg.norm(y) / np.linalg.norm(s)
+            met[i] = max(secant, met[i] / 2)
+            rises[i] += slope @ last < -(last @ last)
+        old, before, last = w, gradient, slope
+        w = w - slope / ((met[i] + rho) * np.sqrt(1 + rises[i]))
     return w
 
 
@@ -44,7 +40,7 @@ class ByHand:
 
     def __init__(self, largest, share):
         self.shared, self.rounds, self.share = largest, 0, share
-        self.met, self.overshoots = np.full(CLIENTS, largest), np.zeros(CLIENTS)
+        self.met, self.rises = np.full(CLIENTS, largest), np.zeros(CLIENTS)
 
     @property
     def rho(self):
@@ -52,7 +48,7 @@ class ByHand:
 
     def work(self, i, start, centre, rho=None):
         rho = self.rho if rho is None else rho
-        return worked(i, start, centre, rho, self.shared, self.met, self.overshoots)
+        return worked(i, start, centre, rho, self.met, self.rises)
 
     def heard(self, active):
         self.rounds += 1
