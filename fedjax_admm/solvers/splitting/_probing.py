@@ -75,14 +75,14 @@ class Probes(NamedTuple):
 
     met: jax.Array  # shape=(clients,): l_i
     shared: jax.Array  # shape=(clients,): l, as they read it last
-    overshoots: jax.Array  # shape=(clients,), int32
-    calls: jax.Array  # shape=(clients,), int32: n_i, how often they have worked
+    overshoots: jax.Array  # shape=(clients,), int32: n_i
+    calls: jax.Array  # shape=(clients,), int32: how often they have worked
     kept: Any  # the states of the losses, `kept_states`
 
 
 @roles.pytree_dataclass
 class ProbingGradient:
-    """Gradient steps whose length follows the curvature that the first of them meets."""
+    """Gradient steps whose length follows the curvature that they meet."""
 
     curvature: jax.Array = positive(curvature=lambda largest: largest)  # shape=(): L
     steps: int = counted()

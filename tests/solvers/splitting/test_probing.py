@@ -152,6 +152,34 @@ def linear(model, sample):
     return jnp.sum(model * sample)
 
 
+def test_the_curvature_of_a_client_at_most_halves_from_step_to_step():
+    problem = fa.problems.federated(linear, jnp.ones((3, 4, 2)), jnp.zeros(2))
+    state = fa.run(fed_admm(), problem, jax.random.key(0), rounds=1).state.solver
+    np.testing.assert_allclose(state.clients.memory.met, state.curvature / 2 ** (STEPS - 1))
+
+
+@pytest.mark.usefixtures("x64")
+def test_a_single_step_is_measured_by_a_second_gradient():
+    problem, (hessians, linear) = quadratics(START), draw()
+    solver = fed_admm(local=local_gradient(steps=1))
+    met = fa.run(solver, problem, jax.random.key(0), rounds=1).state.solver.clients.memory.met
+    slopes = np.einsum("ijk,k->ij", hessians, START) - linear
+    bent = np.einsum("ijk,ik->ij", hessians, slopes)
+    wanted = np.linalg.norm(bent, axis=1) / np.linalg.norm(slopes, axis=1)
+    np.testing.assert_allclose(met, wanted, rtol=1e-9)
+
+
+def random(model, sample, key):
+    return squared(model, sample) * jax.random.uniform(key)
+
+
+def test_gradients_are_exact_where_a_key_changes_nothing():
+    data, start = (jnp.ones((3, 4, 2)), jnp.ones((3, 4))), jnp.zeros(2)
+    assert fa.problems.federated(squared, data, start).exact_gradients
+    assert not fa.problems.federated(squared, data, start, batch_size=2).exact_gradients
+    assert not fa.problems.federated(random, data, start).exact_gradients
+
+
 @pytest.mark.parametrize("build", [fed_admm, fed_dyn, fed_dr])
 def test_a_loss_without_curvature_keeps_steps_that_are_finite(build):
     problem = fa.problems.federated(linear, jnp.ones((3, 4, 2)), jnp.zeros(2))
