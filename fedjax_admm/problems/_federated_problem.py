@@ -271,6 +271,11 @@ class Federated:
 
         return self._each(gradient, points, draw=self._draw(key))
 
+    @property
+    def exact_gradients(self) -> bool:
+        """Whether gradients are of all samples and of no random loss: a key changes nothing."""
+        return self.batch_size is None and parameter("key", self.loss) is None
+
     def batches(self, key: jax.Array, steps: int) -> Batch:
         """Return what `gradients` takes for each of some steps, stacked: (steps,)."""
         return Batch(jnp.broadcast_to(key, (steps,)), jnp.arange(steps, dtype=jnp.int32))
@@ -450,9 +455,9 @@ class Federated:
 
         It also gives the client the key of its losses, if they take one.
         """
-        random = parameter("key", self.loss) is not None
-        if key is None or (self.batch_size is None and not random):
+        if key is None or self.exact_gradients:
             return None
+        random = parameter("key", self.loss) is not None
         batch = key if isinstance(key, Batch) else Batch(key, jnp.zeros((), jnp.int32))
         size, choose = self.batch_size, partial(of_an_epoch, whole=self.batch)
         if not self.epochs:

@@ -320,8 +320,8 @@ def fed_admm(
       rho: the penalty parameter: a number, one per client (clients,), or an object that adapts it
         (`balanced_penalty`, `spectral_penalty`). If None it is kappa l / K, with K local steps,
         kappa from 0.2 to 1 as the client takes part, and l a running mean of the curvature that
-        every client meets with its first step of a round, which also sets the length of its steps;
-        two numbers more go up and one down. Where `local` has steps of a given length or a prox, or
+        every client meets with its local steps, which also sets their length; two numbers more go
+        up and one down. Where `local` has steps of a given length or a prox, or
         with a `server_step`, it stays about the largest curvature of the losses at the start.
       local: how a client solves its problem; `local_gradient()`, five gradient steps, if None.
       dual_updates: solutions and steps of the dual per round, while the server's model stands

@@ -180,8 +180,8 @@ def fed_dr(
     Args:
       step: eta, the length of the proximal steps: any for convex losses; for others the theory asks
         for about 1 / (3 L). If None it is K / l, with K local steps and l a running mean of the
-        curvature that every client meets with its first step of a round, which also sets the length
-        of its steps; two numbers more go up and one down. Where `local` has steps of a given
+        curvature that every client meets with its local steps, which also sets their length; two
+        numbers more go up and one down. Where `local` has steps of a given
         length or a prox, it is 1 / L, with the largest curvature L of the losses as it is estimated
         at the start.
       relaxation: alpha, at most 2; above 1 is faster on strongly convex losses.

@@ -128,8 +128,8 @@ def fed_dyn(
 
     Args:
       rho: weight of the penalty, the paper's alpha. If None it is l / K, with K local steps and
-        l a running mean of the curvature that every client meets with its first step of a round,
-        which also sets the length of its steps; one number more goes up and one down. Where `local`
+        l a running mean of the curvature that every client meets with its local steps, which also
+        sets their length; one number more goes up and one down. Where `local`
         has steps of a given length or a prox, it is L, the largest curvature of the losses as it is
         estimated at the start.
       local: how a client solves its problem: `local_prox()`, or `local_gradient()`, which is taken

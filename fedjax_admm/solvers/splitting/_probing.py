@@ -3,14 +3,23 @@ r"""Penalty parameters and local steps from the curvature that clients meet alon
 The largest curvature L at the start is a poor guide: it is that of the client with the most
 curvature, at a point that is soon left. A penalty parameter as large as L ties the clients' models
 to the server's, and the server, which averages the last uploads of all, moves by |S| / N of what
-those present move. So a client measures. With its first local step of a round, from w to w', of
-length 1 / (L_i + rho) on a minibatch B (or on all of its samples), it meets the curvature
+those present move. So a client measures. Each of its local steps on all of its samples, from w to
+w', gives the secant
 
-    l_i = ||grad f_B(w') - grad f_B(w)|| / ||w' - w||,
+    s = w' - w,    y = grad f_i(w') - grad f_i(w),
+    <s, y> / ||s||^2,  or ||y|| / ||s|| where <s, y> <= 0,
 
-and goes on with steps of length 1 / (L_i + rho), now with L_i = max(l_i, l). It sends l_i beside
-its upload. The server keeps a mean of what is sent, over rounds k = 1, 2, ... in which it hears
-somebody,
+which is the next l_i, but at least half of the one before. The next step along the slope G of the
+client's problem, that of the next round included, has the length
+
+    1 / ((l_i + rho) sqrt(1 + n_i)),
+
+Barzilai and Borwein's for f_i + rho ||w - centre||^2 / 2. n_i counts the steps, over all rounds,
+from a slope G to a slope G' with <G', G> < -||G||^2: along G, by the trapezoidal rule, they have
+raised the objective. At a kink this happens again and again, so that steps settle.
+
+A client sends its last l_i beside its upload. The server keeps a mean of what is sent, over rounds
+k = 1, 2, ... in which it hears somebody,
 
     l <- l + (mean of l_i - l) / sqrt(k),        l = L before the first round,
 
@@ -19,12 +28,25 @@ and sends it with the model. All clients that read it use, with K local steps in
     rho = share l / K,
 
 so that rho times the length of all steps of a round is about the share: the quadratic term bends
-the local path by that much. FedADMM's share grows from 0.2 to 1 with the rounds of a client. Steps
-shorten as those of `FallingGradient` where they overshoot.
+the local path by that much. FedADMM's share grows from 0.2 to 1 with the rounds of a client.
 
-A message down holds l besides, and one up l_i, and rho where it is the upload's weight. The
-estimate l_i counts if its differences are not noise of rounding; it is at least 1e-4 L, so that a
-loss without curvature keeps a step.
+Gradients of two minibatches differ by more than curvature, and so do those of a loss with a key or
+a state. There, and where K = 1, the first step of a round is measured alone, by a second gradient
+on its minibatch: l_i is ||y|| / ||s||, all steps have L_i = max(l_i, l) in the place of l_i, and
+n_i counts <G', G> < 0, as in `FallingGradient`.
+
+A message down holds l besides, and one up l_i, and rho where it is the upload's weight. A secant
+counts if its differences are not noise of rounding; l_i is at least 1e-4 L, so that a loss without
+curvature keeps a step.
+
+Why steps are long: where N / |S| rounds are one unit of time t, and T is the length of a round's
+local steps, FedADMM's model follows z'' + rho T z' + T grad f(z) = 0 to first order, since the
+duals add up what clients move. A run of few such units is won by a large T and a small rho T.
+
+Reference: J. Barzilai, J. M. Borwein, "Two-Point Step Size Gradient Methods", IMA J. Numer. Anal. 8
+(1988); Y. Malitsky, K. Mishchenko, "Adaptive Gradient Descent without Descent", arXiv:1910.09529
+(2020), for a limit of growth; H. Kesten, "Accelerated Stochastic Approximation", Ann. Math.
+Statist. 29 (1958), for n_i.
 """
 
 from typing import Any, ClassVar, NamedTuple
@@ -53,14 +75,14 @@ class Probes(NamedTuple):
 
     met: jax.Array  # shape=(clients,): l_i
     shared: jax.Array  # shape=(clients,): l, as they read it last
-    overshoots: jax.Array  # shape=(clients,), int32
-    calls: jax.Array  # shape=(clients,), int32: n_i, how often they have worked
+    overshoots: jax.Array  # shape=(clients,), int32: n_i
+    calls: jax.Array  # shape=(clients,), int32: how often they have worked
     kept: Any  # the states of the losses, `kept_states`
 
 
 @roles.pytree_dataclass
 class ProbingGradient:
-    """Gradient steps whose length follows the curvature that the first of them meets."""
+    """Gradient steps whose length follows the curvature that they meet."""
 
     curvature: jax.Array = positive(curvature=lambda largest: largest)  # shape=(): L
     steps: int = counted()
@@ -87,44 +109,72 @@ class ProbingGradient:
             fall = jnp.sqrt(1 + overshoots.astype(w.dtype))
             return w - slope / ((curvature + weight) * fall)[:, None]
 
+        exact = getattr(problem, "exact_gradients", not has(problem, Minibatches))
+        once = not exact or self.steps == 1 or bool(memory.kept)
+        walk = self._measured_once if once else self._measured_always
+        w, met, overshoots, kept = walk(problem, start, pull, moved, memory, key)
+        return w, Probes(met, memory.shared, overshoots, memory.calls + 1, kept)
+
+    def _measured_always(self, problem, start, pull, moved, memory, key):
+        """Take steps of which each has the curvature that the one before has met."""
+
+        def step(carry, draw):
+            (w, gradient, slope), old, met, overshoots = carry
+            found = problem.gradients(w, draw)
+            met = self._met(old, w, gradient, found, met)
+            new = found + pull(w)
+            rises = jnp.sum(new * slope, -1) < -jnp.sum(slope * slope, -1)
+            overshoots += rises.astype(jnp.int32)
+            return ((moved(w, new, met, overshoots), found, new), w, met, overshoots), None
+
+        none = jnp.zeros_like(start)
+        carry = (start, none, none), start, memory.met, memory.overshoots
+        drawn = draws(problem, key, self.steps)
+        ((w, _, _), _, met, overshoots), _ = jax.lax.scan(step, carry, drawn)
+        return w, met, overshoots, memory.kept
+
+    def _measured_once(self, problem, start, pull, moved, memory, key):
+        """Take steps with the curvature that the first one has met on its own minibatch."""
         drawn = draws(problem, key, self.steps)
         first = jax.tree.map(lambda x: x[0], drawn)
         rest = jax.tree.map(lambda x: x[1:], drawn)
         before, kept = slopes_and_states(problem, start, first, memory.kept)
         slope = before + pull(start)
-        curvature = jnp.maximum(memory.met, memory.shared)
-        w = moved(start, slope, curvature, memory.overshoots)
+        w = moved(start, slope, jnp.maximum(memory.met, memory.shared), memory.overshoots)
         after, _ = slopes_and_states(problem, w, first, memory.kept)  # of the same loss
-        met = self._met(start, w, before, after, memory.met)
+        met = self._met(start, w, before, after, memory.met, along=False)
         curvature = jnp.maximum(met, memory.shared)
 
-        def step(carry, draw, known=None):
+        def step(carry, draw):
             w, before, overshoots, kept = carry
-            if known is None:
-                known, kept = slopes_and_states(problem, w, draw, kept)
-            slope = known + pull(w)
+            slope, kept = slopes_and_states(problem, w, draw, kept)
+            slope += pull(w)
             overshoots += (jnp.sum(slope * before, -1) < 0).astype(jnp.int32)
             return (moved(w, slope, curvature, overshoots), slope, overshoots, kept), None
 
         carry = w, slope, memory.overshoots, kept
-        if self.steps > 1 and not has(problem, Minibatches) and not kept:
-            carry, _ = step(carry, None, after)
-            rest = jax.tree.map(lambda x: x[1:], rest)
         (w, _, overshoots, kept), _ = jax.lax.scan(step, carry, rest)
-        return w, Probes(met, memory.shared, overshoots, memory.calls + 1, kept)
+        return w, met, overshoots, kept
 
-    def _met(self, w, moved, before, after, old) -> jax.Array:
+    def _met(self, w, moved, before, after, old, along: bool = True) -> jax.Array:
         """Return l_i, shape (clients,), or what it was where the differences are noise."""
 
-        def length(x):  # of decisions only: its derivative at 0 is infinite
-            return jnp.sqrt(jax.lax.stop_gradient(jnp.sum(x * x, -1)))
+        def length(x):
+            return jnp.sqrt(jnp.sum(x * x, -1))
 
-        least = _LEAST * jax.lax.stop_gradient(self.curvature)
+        # Decisions only: the derivative of a length at 0 is infinite.
+        w, moved, before, after, least = jax.lax.stop_gradient(
+            (w, moved, before, after, _LEAST * self.curvature)
+        )
         noise = 8 * jnp.finfo(w.dtype).eps
-        along, bent = length(moved - w), length(after - before)
-        sure = (along > noise * length(w)) & jnp.isfinite(bent)
-        flat = bent <= noise * length(before)
-        found = jnp.where(flat, 0, bent) / jnp.where(sure, along, 1)
+        far, bent = length(moved - w), length(after - before)
+        sure = (far > noise * length(w)) & jnp.isfinite(bent)
+        far = jnp.where(sure, far, 1)
+        found = jnp.where(bent <= noise * length(before), 0, bent) / far
+        if along:
+            inner = jnp.sum((moved - w) / far[:, None] * (after - before), -1) / far
+            found = jnp.where((inner > 0) & (inner < found), inner, found)
+            least = jnp.maximum(least, old / 2)
         return jnp.where(sure, jnp.maximum(found, least), old)
 
 

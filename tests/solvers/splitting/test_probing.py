@@ -18,24 +18,20 @@ from tests.solvers.splitting.paths import START, path
 STEPS = 5
 
 
-def worked(i, start, centre, rho, shared, met, overshoots):
+def worked(i, start, centre, rho, met, rises):
     """Return the model of a client after its local steps; changes what it remembers."""
     hessians, linear = draw()
-
-    def gradient(w):
-        return hessians[i] @ w - linear[i]
-
-    w, curvature, before, probe = start.copy(), max(met[i], shared), None, None
-    for number in range(STEPS):
-        slope = gradient(w) + rho * (w - centre)
-        if before is not None:
-            overshoots[i] += slope @ before < 0
-        moved = w - slope / ((curvature + rho) * np.sqrt(1 + overshoots[i]))
-        if number == 0:
-            probe = np.linalg.norm(gradient(moved) - gradient(w)) / np.linalg.norm(moved - w)
-            met[i] = probe
-            curvature = max(met[i], shared)
-        w, before = moved, slope
+    w, old, before, last = start.copy(), None, None, None
+    for _ in range(STEPS):
+        gradient = hessians[i] @ w - linear[i]
+        slope = gradient + rho * (w - centre)
+        if last is not None:
+            s, y = w - old, gradient - before
+            secant = s @ y / (s @ s) if s @ y > 0 else np.linalg.norm(y) / np.linalg.norm(s)
+            met[i] = max(secant, met[i] / 2)
+            rises[i] += slope @ last < -(last @ last)
+        old, before, last = w, gradient, slope
+        w = w - slope / ((met[i] + rho) * np.sqrt(1 + rises[i]))
     return w
 
 
@@ -44,7 +40,7 @@ class ByHand:
 
     def __init__(self, largest, share):
         self.shared, self.rounds, self.share = largest, 0, share
-        self.met, self.overshoots = np.full(CLIENTS, largest), np.zeros(CLIENTS)
+        self.met, self.rises = np.full(CLIENTS, largest), np.zeros(CLIENTS)
 
     @property
     def rho(self):
@@ -52,7 +48,7 @@ class ByHand:
 
     def work(self, i, start, centre, rho=None):
         rho = self.rho if rho is None else rho
-        return worked(i, start, centre, rho, self.shared, self.met, self.overshoots)
+        return worked(i, start, centre, rho, self.met, self.rises)
 
     def heard(self, active):
         self.rounds += 1
@@ -154,6 +150,34 @@ def test_a_probe_meets_the_curvature_of_one_minibatch():
 
 def linear(model, sample):
     return jnp.sum(model * sample)
+
+
+def test_the_curvature_of_a_client_at_most_halves_from_step_to_step():
+    problem = fa.problems.federated(linear, jnp.ones((3, 4, 2)), jnp.zeros(2))
+    state = fa.run(fed_admm(), problem, jax.random.key(0), rounds=1).state.solver
+    np.testing.assert_allclose(state.clients.memory.met, state.curvature / 2 ** (STEPS - 1))
+
+
+@pytest.mark.usefixtures("x64")
+def test_a_single_step_is_measured_by_a_second_gradient():
+    problem, (hessians, linear) = quadratics(START), draw()
+    solver = fed_admm(local=local_gradient(steps=1))
+    met = fa.run(solver, problem, jax.random.key(0), rounds=1).state.solver.clients.memory.met
+    slopes = np.einsum("ijk,k->ij", hessians, START) - linear
+    bent = np.einsum("ijk,ik->ij", hessians, slopes)
+    wanted = np.linalg.norm(bent, axis=1) / np.linalg.norm(slopes, axis=1)
+    np.testing.assert_allclose(met, wanted, rtol=1e-9)
+
+
+def random(model, sample, key):
+    return squared(model, sample) * jax.random.uniform(key)
+
+
+def test_gradients_are_exact_where_a_key_changes_nothing():
+    data, start = (jnp.ones((3, 4, 2)), jnp.ones((3, 4))), jnp.zeros(2)
+    assert fa.problems.federated(squared, data, start).exact_gradients
+    assert not fa.problems.federated(squared, data, start, batch_size=2).exact_gradients
+    assert not fa.problems.federated(random, data, start).exact_gradients
 
 
 @pytest.mark.parametrize("build", [fed_admm, fed_dyn, fed_dr])
