@@ -2,10 +2,12 @@
 
 `python docs/draw_gallery.py RESULTS` reads `RESULTS/NAME` for each experiment (run those that are
 missing with `fedjax-admm run NAME`) and writes `docs/gallery/NAME.png`, in few colours, so that the
-repository stays small.
+repository stays small. A picture states the finding of today, as its page does, not that of the day
+of its run.
 """
 
 import sys
+from dataclasses import replace
 from io import BytesIO
 from pathlib import Path
 
@@ -27,7 +29,10 @@ def main(folder: Path) -> None:
             print(f"{finished} holds no finished run: fedjax-admm run {headline.name}")
             continue
         drawn = BytesIO()
-        figure = experiments.find(headline.name).draw(load(finished))
+        results = load(finished)
+        verdict = headline.findings.partition("\n")[0]
+        results = replace(results, config=results.config | {"verdict": verdict})
+        figure = experiments.find(headline.name).draw(results)
         figure.savefig(drawn, format="png", dpi=DOTS)
         few = Image.open(drawn).convert("RGB").quantize(COLOURS, dither=Image.Dither.NONE)
         few.save(GALLERY / f"{headline.name}.png", optimize=True)

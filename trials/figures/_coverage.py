@@ -16,6 +16,7 @@ from fedjax_admm.trials.figures._style import (
     parameter_label,
     readable,
     tick_values,
+    width_of,
 )
 from fedjax_admm.trials.figures._tasks import bare_names, tasks_in
 from fedjax_admm.trials.results import Results, summarize
@@ -37,7 +38,7 @@ def coverage_figure(
     tasks = tasks_in(results)
     if leading is not None and not everything(results):
         levels = {leading: levels[leading]}
-    figure = blank_figure(1.5 + 3.6 * len(tasks), 1.4 + 2.3 * len(levels))
+    figure = blank_figure(width_of(len(tasks)), 1.5 + 2.6 * len(levels))
     grid = figure.subplots(len(levels), len(tasks), sharex=True, sharey="row", squeeze=False)
     styles = distinct_styles(bare_names(results))
     for line, (metric, level) in zip(grid, levels.items(), strict=True):

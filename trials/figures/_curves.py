@@ -9,6 +9,7 @@ from fedjax_admm.trials.figures._bands import mean_band, mean_words, with_quanti
 from fedjax_admm.trials.figures._looks._ends import label_ends
 from fedjax_admm.trials.figures._selection import everything
 from fedjax_admm.trials.figures._style import (
+    WIDEST,
     blank_figure,
     distinct_styles,
     draw_line,
@@ -20,6 +21,7 @@ from fedjax_admm.trials.figures._style import (
     metric_label,
     parameter_label,
     readable,
+    width_of,
 )
 from fedjax_admm.trials.results import Results, summarize
 
@@ -36,7 +38,7 @@ def curve_figure(results: Results, *, metric: str, heavy: bool = False) -> "Figu
       metric: what is drawn.
       heavy: whether tails are heavy: medians have bands then, and means if they are asked for.
     """
-    figure = blank_figure(14, 5.2)
+    figure = blank_figure(WIDEST, 5)
     panels = figure.subplots(1, 3)
     draw_curves(panels, results, metric, "none" if heavy else "errors")
     finish(figure, results, panels[0])
@@ -78,7 +80,7 @@ def cost_figure(results: Results, *, metric: str) -> "Figure":
     It is drawn at the first swept value, or in a row per value where everything is drawn.
     """
     rows = len(results.sweep) if everything(results) else 1
-    figure = blank_figure(14, 0.8 + 4 * rows)
+    figure = blank_figure(WIDEST, 0.8 + 4 * rows)
     grid = figure.subplots(rows, 3, sharey="row", squeeze=False)
     for name, style in family_styles(results.methods).items():
         passes = summarize(results.values(name, "passes"), axis=1).mean
@@ -107,7 +109,7 @@ def curves_by_method_figure(results: Results, *, metric: str) -> "Figure":
     """
     names = [name for name in results.methods if results.has(name, metric)]
     rows = 1 + everything(results)
-    figure = blank_figure(3.6 * len(names), 1.2 + 2.6 * rows)
+    figure = blank_figure(width_of(len(names), 3.6), 1.2 + 2.6 * rows)
     grid = figure.subplots(rows, len(names), sharex=True, sharey=True, squeeze=False)
     label = metric_label(results, metric)
     styles = list(family_styles(map(str, range(len(results.sweep)))).values())

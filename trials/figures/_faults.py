@@ -18,7 +18,9 @@ from fedjax_admm.trials.figures._style import (
     blank_figure,
     distinct_styles,
     draw_line,
+    few_panels,
     finish,
+    label_left,
     line_with_band,
     logarithmic,
     metric_label,
@@ -84,8 +86,7 @@ def _worst_figure(
     results: Results, tasks: Mapping[str, Mapping], metric: str, attack: str
 ) -> "Figure":
     """Draw the largest mean of all attacks for every task, and one attack on the first task."""
-    figure = blank_figure(3.9 * (len(tasks) + 1), 4.4)
-    panels = figure.subplots(1, len(tasks) + 1, squeeze=False)[0]
+    figure, panels = few_panels(len(tasks) + 1)
     styles = _styles(dict.fromkeys(name for rules in tasks.values() for name in rules))
     shown = [(task, rules, None) for task, rules in tasks.items()]
     shown += [(task, rules, attack) for task, rules, _ in shown[:1]]
@@ -105,7 +106,7 @@ def _worst_figure(
         axes.set_xlabel(parameter_label(results))
         logarithmic(axes)
         label_ends(axes)
-    panels[0].set_ylabel(metric_label(results, metric), fontsize=9)
+    label_left(panels, metric_label(results, metric))
     _finish(figure, results, panels)
     return figure
 
@@ -168,8 +169,7 @@ def delays_figure(
 def _late_figure(results: Results, metric: str) -> "Figure":
     """Draw the last record against the swept number, a panel per task, names at ends."""
     tasks = tasks_in(results)
-    figure = blank_figure(4.9 * len(tasks), 4.4)
-    panels = figure.subplots(1, len(tasks), squeeze=False)[0]
+    figure, panels = few_panels(len(tasks))
     styles = solver_styles(bare_names(results))
     places = np.arange(len(results.sweep))
     for axes, (task, methods) in zip(panels, tasks.items(), strict=True):
@@ -181,7 +181,7 @@ def _late_figure(results: Results, metric: str) -> "Figure":
         axes.set_title(f"{readable(task)}, {mean_words(results)}", fontsize=10)
         logarithmic(axes)
         label_ends(axes)
-    panels[0].set_ylabel(metric_label(results, metric), fontsize=9)
+    label_left(panels, metric_label(results, metric))
     _finish(figure, results, panels)
     return figure
 

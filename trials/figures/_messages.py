@@ -95,7 +95,7 @@ def _savings_figure(results: Results) -> "Figure":
         for bare in methods.keys() & set(columns):
             saved[row, columns.index(bare)] = plain / bits[bare]
             reached[row, columns.index(bare)] = share[bare]
-    figure = blank_figure(2.6 + 0.95 * len(columns), 1.9 + 0.5 * len(tasks))
+    figure = blank_figure(2.4 + 0.92 * len(columns), 1.9 + 0.5 * len(tasks))
     axes = figure.subplots()
     with np.errstate(divide="ignore", invalid="ignore"):
         shade = np.where(reached >= 0.5, np.log2(drawable(saved)), np.nan)

@@ -15,7 +15,9 @@ from fedjax_admm.trials.figures._style import (
     blank_figure,
     distinct_styles,
     draw_line,
+    few_panels,
     finish,
+    label_left,
     line_with_band,
     logarithmic,
     logarithmic_along,
@@ -52,8 +54,7 @@ def peers_figure(
         return _costs_figure(results, metric)
     found = {task: methods for task, methods in tasks_in(results).items() if task in tasks}
     found = found or tasks_in(results)
-    figure = blank_figure(4.7 * len(found), 4.4)
-    panels = figure.subplots(1, len(found), squeeze=False)[0]
+    figure, panels = few_panels(len(found))
     styles = solver_styles(bare_names(results))
     swept = swept and len(results.sweep) > 1
     places = np.arange(len(results.sweep)) if swept else results.rounds
@@ -71,7 +72,7 @@ def peers_figure(
             axes.set_title(f"{readable(task)}, {mean_words(results)}\n{value}", fontsize=9)
         logarithmic(axes, rounds=not swept)
         label_ends(axes)
-    panels[0].set_ylabel(metric_label(results, metric))
+    label_left(panels, metric_label(results, metric))
     finish(figure, results, panels[0])
     return figure
 

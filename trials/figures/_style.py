@@ -36,6 +36,9 @@ MARKERS = (
 _ROUNDING = 1e-3  # a share of the largest number drawn
 _BEYOND = 1e200  # matplotlib's arithmetic of margins and ticks overflows soon after
 _LONGEST = 80  # letters of a line
+WIDEST = 11.7
+"""Inches of a figure of a few panels: letters stay readable where it is shown 9 inches wide."""
+_NARROWEST = 2.9  # inches of a panel
 _MARKER_DISTANCE = 0.12  # along a curve, as a share of the diagonal of the axes
 
 
@@ -47,6 +50,27 @@ def blank_figure(width: float, height: float) -> "Figure":
     from matplotlib.figure import Figure
 
     return Figure(figsize=(width, height), layout="constrained")
+
+
+def width_of(columns: int, usual: float = 4.7) -> float:
+    """Return how wide a figure is, in inches, whose panels have a usual width if they fit."""
+    return columns * min(max(WIDEST / columns, _NARROWEST), usual)
+
+
+def few_panels(number: int) -> "tuple[Figure, np.ndarray]":
+    """Return a figure and its panels: four lie in two rows, other numbers in one."""
+    columns = 2 if number == 4 else number
+    rows = number // columns
+    figure = blank_figure(width_of(columns), 1.2 + 3.2 * rows)
+    return figure, figure.subplots(rows, columns, squeeze=False).ravel()
+
+
+def label_left(panels: "Iterable[Axes]", label: str) -> None:
+    """Write what is drawn upwards beside the panels of the first column."""
+    for axes in panels:
+        place = axes.get_subplotspec()
+        if place is not None and place.is_first_col():
+            axes.set_ylabel(label, fontsize=9)
 
 
 def family_styles(names: Iterable[str]) -> dict[str, dict[str, Any]]:
@@ -208,8 +232,9 @@ def tick_values(axes: "Axes", results: Results) -> None:
 
 
 def readable(name: str) -> str:
-    """Return a method's name as it is drawn: as it stands, but for powers of k, set as powers."""
+    """Return a method's name as it is drawn: as it stands, but for k^2 and 2^k, set as powers."""
     literal = re.sub(r"k\^(-?[\d.]+)", r"$k^{\1}$", _whole(name).replace("$", r"\$"))
+    literal = re.sub(r"([\d.]+)\^k\b", r"$\1^k$", literal)
     return f" {literal}" if literal.startswith("_") else literal  # else left out of legends
 
 
@@ -277,7 +302,15 @@ def finish(
         title = f"{config['title'][:1].upper()}{config['title'][1:]}"
         finding = (config.get("verdict") if whole else "") or title
     letters = int(11 * figure.get_figwidth())
-    lines = [caption(line, letters) for line in textwrap.wrap(_whole(finding, 400), letters)]
-    lines += textwrap.wrap(f"{config['experiment']}: {ran}".replace("$", r"\$"), letters)
+    lines = [caption(line, letters) for line in _balanced(_whole(finding, 400), letters)]
+    lines += _balanced(f"{config['experiment']}: {ran}".replace("$", r"\$"), letters)
     figure.suptitle("\n".join(lines), fontsize=11)
     spread_ends(figure)
+
+
+def _balanced(text: str, letters: int) -> list[str]:
+    """Return the fewest lines of at most so many letters, of about equal length."""
+    fewest = len(textwrap.wrap(text, letters))
+    shortest = range(-(-len(text) // max(fewest, 1)), letters)
+    tried = (textwrap.wrap(text, each) for each in shortest)
+    return next((lines for lines in tried if len(lines) == fewest), textwrap.wrap(text, letters))

@@ -12,11 +12,13 @@ from fedjax_admm.trials.figures._bands import mean_band, mean_words, with_error,
 from fedjax_admm.trials.figures._style import (
     COLOURS,
     MARKERS,
+    WIDEST,
     blank_figure,
     distinct_styles,
     draw_line,
     drawable,
     family_styles,
+    few_panels,
     finish,
     line_with_band,
     logarithmic,
@@ -27,6 +29,7 @@ from fedjax_admm.trials.figures._style import (
     points_with_bars,
     readable,
     tick_values,
+    width_of,
 )
 from fedjax_admm.trials.results import Results, summarize
 
@@ -53,7 +56,7 @@ def sweep_figure(
       heavy: whether tails are heavy: means have no bands then if none are asked for.
     """
     width = 2 if share is None else 3
-    figure = blank_figure(4 * width + 1, 4.6)
+    figure = blank_figure(width_of(width, 4.5), 4.6)
     panels = figure.subplots(1, width)
     draw_sweep(panels[:2], results, metric, floor, "none" if heavy else "errors")
     if share is not None:
@@ -67,6 +70,9 @@ def sweep_figure(
         failures.set_ylim(0, max(failures.get_ylim()[1], 1))
         failures.set_title("failures ± standard error")
         failures.set_xlabel(parameter_label(results))
+    if len(results.sweep) == 2:
+        for axes in panels:
+            axes.set_xticks(results.sweep)
     finish(figure, results, panels[0])
     return figure
 
@@ -135,7 +141,7 @@ def families_figure(results: Results, *, metric: str) -> "Figure":
         families.setdefault(name.split(", ")[0], []).append(name)
     alone = all(len(members) == 1 for members in families.values())
     panels = {"": results.methods} if alone else families
-    figure = blank_figure(max(8.5, 1.8 + 4.2 * len(panels)), 5)
+    figure = blank_figure(max(8.5, width_of(len(panels))), 5)
     grid = figure.subplots(1, len(panels), sharey=True, squeeze=False)[0]
     for axes, (family, members) in zip(grid, panels.items(), strict=True):
         labels = {name: name.removeprefix(f"{family}, ") for name in members}
@@ -164,7 +170,7 @@ def sweep_and_scatter_figure(
       clouds: what a cloud is -> models, shape (nodes, dim); their first two entries are drawn.
       names: of these two entries.
     """
-    figure = blank_figure(6.5 + 3.6 * len(clouds), 5)
+    figure = blank_figure(min(6.5 + 3.6 * len(clouds), WIDEST), 5)
     columns = figure.subplots(1, 1 + len(clouds), width_ratios=[1.5] + [1] * len(clouds))
     left, scatters = columns[0], columns[1:]
     for name, style in distinct_styles(results.methods).items():
@@ -258,8 +264,7 @@ def ladder_figure(
     }
     styles = distinct_styles(titles.values())
     number = len(metrics) + timed
-    figure = blank_figure(4.6 * number, 4.8)
-    panels = figure.subplots(1, number, squeeze=False)[0]
+    figure, panels = few_panels(number)
     steps = {family: np.array(list(map(_step, names))) for family, names in families.items()}
     for axes, metric in zip(panels, metrics, strict=False):
         for (family, i), title in titles.items():
@@ -269,7 +274,7 @@ def ladder_figure(
             line_with_band(axes, steps[family], *mean_band(results, table), title, styles[title])
         axes.set_xticks(next(iter(steps.values())))
         axes.set_xlabel(label)
-        axes.set_ylabel(metric_label(results, metric))
+        axes.set_ylabel(metric_label(results, metric), fontsize=9)
         axes.set_title(f"last round, {mean_words(results)}", fontsize=10)
     if timed:
         _against_time(panels[-1], results, metrics[0])
@@ -302,8 +307,7 @@ def _against_time(axes: "Axes", results: Results, metric: str) -> None:
 
 def panels_figure(results: Results, *, metrics: Sequence[str]) -> "Figure":
     """Draw the last record of several metrics against the swept number, one panel each."""
-    figure = blank_figure(4.2 * len(metrics), 4.6)
-    panels = figure.subplots(1, len(metrics), squeeze=False)[0]
+    figure, panels = few_panels(len(metrics))
     styles = distinct_styles(results.methods)
     for axes, metric in zip(panels, metrics, strict=True):
         for name, style in styles.items():
@@ -311,7 +315,7 @@ def panels_figure(results: Results, *, metrics: Sequence[str]) -> "Figure":
             line_with_band(axes, results.sweep, *mean_band(results, table), name, style)
         logarithmic_along(axes)
         axes.set_xlabel(parameter_label(results))
-        axes.set_ylabel(metric_label(results, metric))
+        axes.set_ylabel(metric_label(results, metric), fontsize=9)
         axes.set_title(f"last round, {mean_words(results)}", fontsize=10)
     finish(figure, results, panels[0])
     return figure

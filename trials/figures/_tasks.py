@@ -23,6 +23,7 @@ from fedjax_admm.trials.figures._style import (
     parameter_label,
     readable,
     tick_values,
+    width_of,
 )
 from fedjax_admm.trials.results import Results, summarize
 
@@ -56,7 +57,7 @@ def task_curves_figure(
     tasks = tasks_in(results)
     first = 0 if everything(results) else len(results.sweep) - 1
     shape = (len(results.sweep) - first, len(tasks))
-    figure = blank_figure(4.4 * shape[1], 1.6 + 3.2 * shape[0])
+    figure = blank_figure(width_of(shape[1]), 1.6 + 3.2 * shape[0])
     grid = figure.subplots(*shape, sharex=True, sharey="row", squeeze=False)
     styles = distinct_styles(bare_names(results))
     for row, (value, line) in enumerate(zip(results.sweep[first:], grid, strict=True), first):
@@ -87,7 +88,7 @@ def task_sweep_figure(
       logarithmic: whether the swept numbers are spread evenly in their logarithms.
     """
     tasks = tasks_in(results)
-    figure = blank_figure(4.4 * len(tasks), 4.8)
+    figure = blank_figure(width_of(len(tasks)), 4.8)
     grid = figure.subplots(1, len(tasks), sharey=True, squeeze=False)
     styles = distinct_styles(bare_names(results))
     for axes, (task, methods) in zip(grid[0], tasks.items(), strict=True):

@@ -3,7 +3,7 @@
 from typing import TYPE_CHECKING
 
 from fedjax_admm.trials.figures._curves import draw_curves
-from fedjax_admm.trials.figures._style import blank_figure, finish
+from fedjax_admm.trials.figures._style import WIDEST, blank_figure, finish
 from fedjax_admm.trials.figures._sweeps import draw_sweep
 from fedjax_admm.trials.results import Results
 
@@ -23,7 +23,7 @@ def usual_figure(results: Results) -> "Figure":
     first, *others = (name for name in results.config["metrics"] if name in measured)
     shown = [first, *(name for name in others if name not in _COSTS)][:2]
     swept = len(results.sweep) > 1
-    width, height, columns = (9, 4.6, 2) if swept else (14, 5.2, 3)
+    width, height, columns = (9, 4.6, 2) if swept else (WIDEST, 5, 3)
     figure = blank_figure(width, height * len(shown))
     grid = figure.subplots(len(shown), columns, squeeze=False)
     for panels, metric in zip(grid, shown, strict=True):

@@ -7,6 +7,7 @@ import pytest
 
 from fedjax_admm.trials import figures
 from fedjax_admm.trials.experiments import all_experiments, find
+from fedjax_admm.trials.figures._style import WIDEST
 from tests.trials.results.made import made
 
 
@@ -40,10 +41,13 @@ def test_a_default_figure_has_few_panels_and_few_lines(name):
         named = {str(line.get_label()) for line in axes.lines} - {""}
         assert len({label for label in named if not label.startswith("_")}) <= 6
     assert figure.get_suptitle().startswith("It is so.")
+    assert figure.get_figwidth() <= WIDEST
+    assert len(experiment.findings.partition("\n")[0]) <= 130  # two lines of a title at most
     unknown = [
         each
         for each in experiment.shown
         if not any(each in (method, method.partition(": ")[2]) for method in results.methods)
+        and not each.startswith("GTSAM")  # a run has it where it is installed
     ]
     assert unknown == []
 
@@ -55,6 +59,18 @@ def test_all_is_drawn_where_it_is_asked_for():
     assert len(figure.axes) == 9
     shown = {text.get_text() for legend in figure.legends for text in legend.get_texts()}
     assert shown == {name.partition(": ")[2] for name in results.methods}
+
+
+def test_lines_of_a_title_are_about_equally_long():
+    verdict = " ".join(["words"] * 21)  # 125 letters, in a figure with room for 99
+    shown = figures.usual_figure(made(np.ones((2, 1, 1)), sweep=(1, 2), verdict=verdict))
+    first, second, _ = shown.get_suptitle().splitlines()
+    assert abs(len(first) - len(second)) <= len("words ")
+
+
+def test_powers_are_drawn_as_powers():
+    assert figures.readable("DSRL 16 k^-0.5") == "DSRL 16 $k^{-0.5}$"
+    assert figures.readable("Subgradient 0.99^k") == "Subgradient $0.99^k$"
 
 
 def test_a_quick_run_is_a_preview_that_concludes_nothing():

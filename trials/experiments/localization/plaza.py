@@ -204,7 +204,7 @@ EXPERIMENTS = (
         rounds=300,
         quick={"trials": 60, "rounds": 100},
         data=_describe,
-        shown=("FSMDM tuned", "least squares", "soft l1", *(_PATHS[name] for name in _paths())),
+        shown=("FSMDM tuned", "least squares", "soft l1", *_PATHS.values()),
         figure=partial(figures.sweep_figure, metric="error", share="failure", floor=1e-2),
     ),
 )

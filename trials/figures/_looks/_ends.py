@@ -14,10 +14,10 @@ if TYPE_CHECKING:
 
 _END = "end"  # marks the names at ends among other texts
 _BESIDE = 1.03  # where names begin, as a share of the panel's width
-_APART = 1.1  # heights of letters between the middles of names
+_APART = 1.15  # heights of letters between the middles of names
 
 
-def label_ends(axes: "Axes", *, size: float = 8.0) -> None:
+def label_ends(axes: "Axes", *, size: float = 9.0) -> None:
     """Write the name of every line beside its right end; call it once all lines are drawn.
 
     Args:
@@ -38,7 +38,7 @@ def label_ends(axes: "Axes", *, size: float = 8.0) -> None:
             level = line.get_transform() != axes.transData  # its x counts widths of the panel
             where: Any = axes.get_yaxis_transform() if level else "data"
             tie = {"arrowstyle": "-", "color": line.get_color(), "linewidth": 0.5}
-            tie |= {"shrinkA": 0, "shrinkB": 2}
+            tie |= {"shrinkA": 0, "shrinkB": 2, "relpos": (0, 0.5)}
             axes.annotate(name, ends, (_BESIDE, 0.5), xycoords=where, arrowprops=tie, **look)
         else:
             axes.annotate(f"{name}: none", (1, 0), (_BESIDE, 0), xycoords="axes fraction", **look)
