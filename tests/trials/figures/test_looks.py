@@ -143,9 +143,8 @@ def test_nothing_is_cut_or_overlaps(name, style, columns, tmp_path):
 @pytest.mark.parametrize(("entries", "rows"), [(6, {6}), (7, {4, 3})])
 def test_a_legend_leaves_no_entry_alone(entries, rows):
     """Seven entries that do not fit one row are four and three, not six and one."""
-    names = [f"the method of number {i}" for i in range(entries)]
+    names = [f"method number {i}" for i in range(entries)]
     figure = figures.curve_figure(made(RISING, rounds=ROUNDS, methods=names), metric="error")
-    figure.set_size_inches(14, 5)
     pen = FigureCanvasAgg(figure).get_renderer()
     figure.draw(pen)
     (legend,) = figure.legends
