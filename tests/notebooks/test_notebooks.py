@@ -91,7 +91,7 @@ CHECKS = {
     """,
     "own_problem": """
         assert TRIALS == {trials}
-        # Averaging wanders; the others end where each other does.
+        # FedAvg fluctuates; the others end at the same point.
         ends = {{name: model["slope"] for name, model in found.items()}}
         for name in ("FedADMM", "FedDR", "heavy ball"):
             np.testing.assert_allclose(ends[name], ends["SCAFFOLD"], atol=1e-4)
