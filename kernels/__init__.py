@@ -1,28 +1,31 @@
 """Proximal maps, smoothings and projections as pure array functions: they need jax only.
 
-`Prox_g(v; step) = argmin_x g(x) + |x - v|**2 / (2 step)`. What all functions have in common, so
-that their docstrings do not repeat it:
+`Prox_g(v; step) = argmin_x g(x) + |x - v|**2 / (2 step)`. These rules hold for all functions, so
+docstrings do not repeat them:
 
 - `prox_NAME(v, step, weight, ...)` takes the point, the step, then the weight where the penalty has
-  one, then its parameters. `weight g` at a step is g at the step `step weight`: formulas are those
-  of the weight 1. Losses of data have no weight. `project_NAME(v, ...)` has no step.
-- `NAME_value(x, weight, ...)` is g itself with the parameters of its map, where references stand:
-  one value per entry, not summed, or one per vector, group or matrix.
-- `v` and `x` are points of any shape, real and floating; results have their dtype and the broadcast
+  one, then its parameters. The map of `weight g` at a step is that of g at the step `step weight`,
+  so formulas are given for the weight 1. Losses of data have no weight. `project_NAME(v, ...)` has
+  no step.
+- `NAME_value(x, weight, ...)` is g itself with the parameters of its map. It returns one value per
+  entry, not summed, or one per vector, group or matrix. References are in the docstring of the
+  map.
+- `v` and `x` are points of any shape, real and floating. Results have their dtype and the broadcast
   shape. The step and weights are at least 0. Parameters are Python numbers or arrays that
-  broadcast with the point, traced ones included; with an `axis` they have size 1 along it.
+  broadcast with the point, and they may be traced. With an `axis` they have size 1 along it.
 - Functions are elementwise unless they have an `axis`, which holds the entries of a vector, group
-  or chain, or take matrices, on the last two axes. `decomposition` is that of `spectral_map`.
-- Derivatives are finite at every kink; docstrings say which one is taken there. Nothing divides 0
-  by 0.
+  or chain, or take matrices, on the last two axes. The argument `decomposition` is that of
+  `spectral_map`.
+- Derivatives are finite at every kink, and docstrings state which one is taken there. No formula
+  divides 0 by 0.
 - A maker of maps (`conjugate`, `translate`, ...) takes and returns maps `prox(v, step,
-  *parameters)`. Maps and projections return the point alone; of those that approximate it,
-  `with_gap` returns what it lacks.
+  *parameters)`. Maps and projections return the point alone. For those that approximate it,
+  `with_gap` also returns the remaining error.
 - Maps of norms of groups (`prox_group_mcp`, ...) and of singular values (`prox_spectral_mcp`, ...)
   have the parameters, ties and derivatives of the elementwise map.
 
 Negative steps and weights, complex points, impossible axes, counts and shapes raise a `ValueError`
-or `TypeError`; numbers that are traced cannot be checked.
+or `TypeError`. Traced numbers cannot be checked.
 
 Cited by author and year:
 

@@ -25,11 +25,12 @@ def approximate(solve: Callable[..., tuple[Any, ...]]) -> Callable[..., Array]:
 
 
 def with_gap(kernel: Callable[..., Array]) -> Callable[..., Any]:
-    """Return the variant of an approximate kernel that tells what its points lack.
+    """Return the variant of an approximate kernel that also returns the error of its points.
 
     `points, gap = with_gap(kernel)(v, ...)`, with the points that the kernel returns for the same
-    arguments. What the gap measures, the kernel's documentation says: the distance of the objective
-    from its minimum, the largest error of a sum, or the residual of the optimality condition.
+    arguments. The kernel's documentation states what the gap measures: the distance of the
+    objective from its minimum, the largest error of a sum, or the residual of the optimality
+    condition.
 
     Args:
       kernel: such as `prox_tv2d_isotropic`, `prox_trend_filter`, `project_transport`,

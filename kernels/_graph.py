@@ -27,7 +27,7 @@ def edge_difference(w: Array, heads: Array, tails: Array) -> Array:
 
 
 def node_divergence(u: Array, heads: Array, tails: Array, num_nodes: int) -> Array:
-    """What flows out of every node, `(D^T u)_i = sum_{h_e = i} u_e - sum_{t_e = i} u_e`.
+    """Net flow out of every node, `(D^T u)_i = sum_{h_e = i} u_e - sum_{t_e = i} u_e`.
 
     The adjoint of `edge_difference`. Sums run in the order of the edges.
 

@@ -45,17 +45,17 @@ HEAD = """# The kernels
 
 {package}
 
-Everything may be traced, batched and differentiated. Maps of nonconvex functions return a global
-minimiser at every step. Each map is compared with an independent NumPy twin, searched for better
-points, and tried at zero, at its kinks and at the ends of the range.
+All functions can be traced, batched and differentiated. Maps of nonconvex functions return a global
+minimiser at every step. Tests compare each map with an independent NumPy implementation, search for
+better points, and evaluate the map at zero, at its kinks and at the ends of the range.
 
-In the pictures of maps that work entry by entry the point runs along the bottom and the result
-upwards, at two steps (the darker line has the smaller one); the dotted line is the identity, the
-green one the function that is minimised. In the others pale bars are the point and dark ones the
-result, several vectors side by side; a matrix stands on the left and what becomes of it on the
-right, blue where positive, red where negative.
+The picture of an elementwise map has the point on the horizontal axis and the result on the
+vertical axis, at two steps; the darker line has the smaller step. The dotted line is the identity,
+and the green line is the function that is minimised. In the other pictures of vectors, pale bars are the
+point and dark bars are the result, for several vectors side by side. Pictures of matrices have the
+matrix on the left and the result on the right, blue where positive and red where negative.
 
-A name leads to the kernel's page: its formulas, an example, ties, derivatives and papers.
+A name links to the kernel's page, which has its formulas, an example, ties, derivatives and papers.
 """
 
 
@@ -187,8 +187,9 @@ def page() -> str:
     lines.append(f"## Cited by author and year\n\n{cited}\n")
     lines.append("## Beside other packages\n")
     lines.append(
-        "What others export as a proximal map or a projection of arrays, and what it is called "
-        "here (versions of November 2026). General polyhedra and denoisers are left out.\n"
+        "The tables list the proximal maps and projections of arrays that other packages export, "
+        "and their names here (versions of November 2026). General polyhedra and denoisers are "
+        "left out.\n"
     )
     for peer in PACKAGES:
         lines += peers_table(peer)
