@@ -51,9 +51,9 @@ better points, and evaluate the map at zero, at its kinks and at the ends of the
 
 The picture of an elementwise map has the point on the horizontal axis and the result on the
 vertical axis, at two steps; the darker line has the smaller step. The dotted line is the identity,
-and the green line is the function that is minimised. In the other pictures of vectors, pale bars are the
-point and dark bars are the result, for several vectors side by side. Pictures of matrices have the
-matrix on the left and the result on the right, blue where positive and red where negative.
+and the green line is the function that is minimised. In the other pictures of vectors, pale bars
+are the point and dark bars are the result, for several vectors side by side. Pictures of matrices
+have the matrix on the left and the result on the right, blue where positive and red where negative.
 
 A name links to the kernel's page, which has its formulas, an example, ties, derivatives and papers.
 """
