@@ -206,4 +206,4 @@ def test_what_is_not_sent_does_not_pull_at_the_models(build):
         return fa.run(solver, problem, jax.random.key(5), rounds=300).estimate
 
     codes = messages.exchange(messages.differences(messages.top_k(3)))
-    np.testing.assert_allclose(ended(codes), ended(None), atol=1e-3)
+    np.testing.assert_allclose(ended(codes), ended(None), atol=2e-3)

@@ -45,7 +45,8 @@ class Training(Method):
         starts = self._starts(problem)
 
         def losses(models):
-            of_groups = jax.vmap(lambda w, x, y: jnp.mean(problem.network(w, x, y)))
+            one = jax.vmap(problem.network, (None, 0, 0))
+            of_groups = jax.vmap(lambda w, x, y: jnp.mean(one(w, x, y)))
             return jax.vmap(of_groups, (0, None, None))(models, images, labels)
 
         slopes = jax.grad(lambda models: jnp.sum(losses(models)))

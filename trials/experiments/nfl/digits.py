@@ -40,7 +40,7 @@ sum of the pixels change little; at 3, hidden units die.
 """
 
 from collections.abc import Mapping
-from dataclasses import KW_ONLY, field, replace
+from dataclasses import KW_ONLY, dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 import jax
@@ -50,6 +50,7 @@ import optax
 
 from fedjax_admm._checks import InputError, count, default_float, is_concrete, number
 from fedjax_admm._pytrees import pytree_dataclass
+from fedjax_admm._shown import short_repr
 from fedjax_admm.graphs import gaussian_wasserstein, nearest_neighbours
 from fedjax_admm.losses import TrainedLoss
 from fedjax_admm.problems import Networked, networked_training
@@ -57,8 +58,7 @@ from fedjax_admm.solvers import gtv_primal_dual, ifca
 from fedjax_admm.trials import figures, tables
 from fedjax_admm.trials.experiments._catalogue import texts
 from fedjax_admm.trials.experiments._experiment import Experiment, Settings, Sweep
-from fedjax_admm.trials.experiments._methods import Method, SolverMethod
-from fedjax_admm.trials.experiments.nfl._layers import Network
+from fedjax_admm.trials.experiments._methods import SolverMethod
 from fedjax_admm.trials.experiments.nfl._training import ConvergingTraining, Training
 from fedjax_admm.trials.results import NONFINITE_ROUND, Results, summarize
 
@@ -79,6 +79,81 @@ BARS = {
 }
 
 
+@short_repr
+@dataclass(frozen=True)
+class Network:
+    """Two layers, `softmax(W2 relu(W1 x + b1) + b2)`, and their loss of a sample."""
+
+    pixels: int
+    hidden: int
+    outputs: int
+    biases: bool
+
+    @property
+    def size(self) -> int:
+        """Return the number of parameters of the flat model."""
+        weights = self.hidden * (self.pixels + self.outputs)
+        return weights + (self.hidden + self.outputs if self.biases else 0)
+
+    def __call__(self, w: jax.Array, x: jax.Array, label: jax.Array) -> jax.Array:
+        """Return the cross entropy of one sample, shape ()."""
+        return optax.softmax_cross_entropy_with_integer_labels(self.logits(w, x), label)
+
+    def logits(self, w: jax.Array, x: jax.Array) -> jax.Array:
+        """Return the outputs before the softmax for one sample (pixels,), shape (outputs,)."""
+        first, second, *biases = self.layers(w)
+        inner = jnp.matmul(first, x, precision=jax.lax.Precision.HIGHEST)
+        active = jax.nn.relu(inner + biases[0] if biases else inner)
+        outer = jnp.matmul(second, active, precision=jax.lax.Precision.HIGHEST)
+        return outer + biases[1] if biases else outer
+
+    def layers(self, w: jax.Array) -> list[jax.Array]:
+        """Return W1 (hidden, pixels), W2 (outputs, hidden) and the biases, where there are any."""
+        shapes = [(self.hidden, self.pixels), (self.outputs, self.hidden)]
+        shapes += [(self.hidden,), (self.outputs,)] if self.biases else []
+        ends = np.cumsum([np.prod(shape, dtype=int) for shape in shapes])
+        parts = jnp.split(w, ends[:-1])
+        return [part.reshape(shape) for part, shape in zip(parts, shapes, strict=True)]
+
+    def draw(self, key: jax.Array, width: jax.Array, mean: jax.Array) -> jax.Array:
+        """Draw a flat model of which hidden units 0, ..., width - 1 are in use.
+
+        The other units have no weights at all, in or out, so that their outputs and gradients are
+        zero: they stay as they are, and the network is one with `width` hidden units. The same key
+        draws the same W1 for every width. The rows of W1 are turned so that the mean image
+        activates every unit: one that no image activates never learns.
+        """
+        first_key, second_key = jax.random.split(key)
+        used = (jnp.arange(self.hidden).astype(width.dtype) < width).astype(mean.dtype)
+        first = jax.random.normal(first_key, (self.hidden, self.pixels), mean.dtype)
+        side = jnp.matmul(first, mean, precision=jax.lax.Precision.HIGHEST)
+        first = first * jnp.where(side < 0, -used, used)[:, None] * (2 / self.pixels) ** 0.5
+        second = jax.random.normal(second_key, (self.outputs, self.hidden), mean.dtype)
+        second = second * used[None] * jnp.sqrt(2 / width.astype(mean.dtype))
+        biases = self.hidden + self.outputs if self.biases else 0
+        return jnp.concatenate([first.ravel(), second.ravel(), jnp.zeros(biases, mean.dtype)])
+
+    def active(self, w: jax.Array, images: jax.Array) -> jax.Array:
+        """Return whether any of the images (images, pixels) activates a hidden unit, shape ()."""
+        first, _, *biases = self.layers(w)
+        inner = jnp.matmul(images, first.T, precision=jax.lax.Precision.HIGHEST)
+        return jnp.any((inner + biases[0][None] if biases else inner) > 0)
+
+    def accuracy(self, w: jax.Array, images: jax.Array, labels: jax.Array) -> jax.Array:
+        """Return the share of images classified correctly, each node's by its own model, shape ().
+
+        Shapes: w (nodes, size), images (nodes, images, pixels), labels (nodes, images).
+
+        Where k outputs are largest together, an image counts 1 / k: without biases that is so for
+        every image that activates no hidden unit.
+        """
+        outputs = jax.vmap(jax.vmap(self.logits, (None, 0)))(w, images)
+        largest = (outputs == jnp.max(outputs, -1, keepdims=True)).astype(w.dtype)
+        right = jnp.take_along_axis(largest, labels[..., None], -1)[..., 0]
+        found = jnp.mean(right / jnp.sum(largest, -1))
+        return jnp.where(jnp.all(jnp.isfinite(w)), found, jnp.nan)
+
+
 @pytree_dataclass
 class Digits(Networked):
     """A network of nodes with images, and what its other methods and its measures need."""
@@ -91,9 +166,6 @@ class Digits(Networked):
     second_start: jax.Array  # shape=(dim,): IFCA's second model
     starts: jax.Array  # shape=(starts, dim): of the fits that go on until they converge
     pooled_starts: jax.Array  # shape=(starts, dim of a network with four outputs)
-    width: jax.Array  # shape=(): hidden units in use
-    lit: jax.Array  # shape=(lit,), int32: the pixels that are not 0 in all images
-    widths: tuple[int, ...] = field(metadata={"static": True})  # all that `width` can be, sorted
 
     @property
     def network(self) -> Network:
@@ -101,31 +173,6 @@ class Digits(Networked):
         network = self.local.sample_loss
         assert isinstance(network, Network)
         return network
-
-    def narrowed(self, hidden: int) -> "Digits":
-        """Return the problem of networks with the first hidden units and the lit pixels alone."""
-        network, lit = self.network, self.lit
-        four = _of_four(network)
-
-        def cut(network: Network, models: jax.Array) -> jax.Array:
-            return jax.vmap(lambda w: network.cut(w, hidden, lit))(models)
-
-        start = cut(network, self.start)
-        local = replace(
-            self.local,
-            features=self.local.features[..., lit],
-            start=start,
-            sample_loss=replace(network, pixels=lit.shape[0], hidden=hidden),
-        )
-        return replace(
-            self,
-            local=local,
-            start=start,
-            validation_images=self.validation_images[..., lit],
-            second_start=network.cut(self.second_start, hidden, lit),
-            starts=cut(network, self.starts),
-            pooled_starts=cut(four, self.pooled_starts),
-        )
 
     def accuracies(self, w: jax.Array) -> dict[str, jax.Array]:
         """Return "train" and "validation", mean accuracies of models (nodes, dim), and "error".
@@ -205,9 +252,6 @@ def _problem(settings: Settings, width: jax.Array, key: jax.Array) -> Digits:
         second_start=network.draw(second_key, width, mean),
         starts=several(network, more_key),
         pooled_starts=several(_of_four(network), pooled_key),
-        width=width,
-        lit=jnp.asarray(np.flatnonzero(images.pixels.any(0)), jnp.int32),
-        widths=tuple(sorted(map(int, settings["width"]))),
     )
 
 
@@ -237,37 +281,7 @@ def with_four_outputs(problem: Digits) -> Digits:
 
 
 @pytree_dataclass
-class AtWidth(Method):
-    """A method without the weights that never change and never count.
-
-    Weights of hidden units that are not in use are zero, and so are their gradients; weights of
-    pixels that are 0 in all images meet zeros alone, and stay where all nodes start. Every width
-    has a program of its own shapes; under `vmap` the widths run one after another.
-    """
-
-    method: Method
-
-    def __call__(self, problem, key, rounds, every):
-        """Run the method on the networks of the problem's width."""
-
-        def of(hidden):
-            return lambda method, problem, key: method(problem.narrowed(hidden), key, rounds, every)
-
-        @jax.custom_batching.sequential_vmap
-        def chosen(method, problem, key):
-            widths = jnp.asarray(problem.widths, problem.width.dtype)
-            place = jnp.searchsorted(widths, problem.width)
-            return jax.lax.switch(place, list(map(of, problem.widths)), method, problem, key)
-
-        return chosen(self.method, problem, key)
-
-    def traffic(self, problem):
-        """Return what the method says, of networks of the largest width."""
-        return self.method.traffic(problem)
-
-
-@pytree_dataclass
-class Clustering(Method):
+class Clustering:
     """IFCA with two models. A round here is as many rounds of IFCA as a node takes steps."""
 
     rate: jax.Array  # shape=(): of the mean over all nodes
@@ -310,14 +324,13 @@ def _methods(settings: Settings, width: jax.Array) -> dict[str, Any]:
     steps = count("pooled_steps", settings["pooled_steps"])
     # The step ratio is given, so that the solver does not depend on the problem.
     coupled = gtv_primal_dual(None, settings["lam"], ratio=settings["ratio"])
-    methods = {
+    return {
         ALGORITHM_1: SolverMethod(coupled, _coupled),
         "local": Training(2 * nodes),
         "IFCA, k = 2": Clustering(number("ifca_rate", settings["ifca_rate"], above=0)),
         "clusters known": ConvergingTraining(2, steps=steps),
         POOLED: ConvergingTraining(1, with_four_outputs, steps=steps),
     }
-    return {name: AtWidth(method) for name, method in methods.items()}
 
 
 def describe(settings: Settings) -> str:
