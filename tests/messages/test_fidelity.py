@@ -202,8 +202,8 @@ def test_what_is_not_sent_does_not_pull_at_the_models(build):
     problem = fa.problems.federated(loss, (x, y), jnp.zeros(30))
 
     def ended(exchange):
-        solver = build(exchange=exchange)
+        solver = build(1.0, exchange=exchange)
         return fa.run(solver, problem, jax.random.key(5), rounds=300).estimate
 
     codes = messages.exchange(messages.differences(messages.top_k(3)))
-    np.testing.assert_allclose(ended(codes), ended(None), atol=2e-3)
+    np.testing.assert_allclose(ended(codes), ended(None), atol=1e-5)

