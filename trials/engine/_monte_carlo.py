@@ -56,6 +56,10 @@ Inspect = Callable[[int, Mapping[str, np.ndarray]], None]
 Enough = Callable[[Mapping[str, np.ndarray]], bool]
 """`enough(arrays)` sees the arrays of the first trials, and says whether these suffice."""
 
+Preview = Callable[[Mapping[str, np.ndarray], float], None]
+"""`preview(arrays, seconds)` sees the arrays of the first trials while the devices compute the next
+ones, and learns how many seconds all that are left will take."""
+
 _FIRST_LOOK = 50  # trials, or a few more
 
 
@@ -143,6 +147,7 @@ def monte_carlo(
     begin: Begin | None = None,
     inspect: Inspect | None = None,
     enough: Enough | None = None,
+    preview: Preview | None = None,
     progress: bool = True,
 ) -> MonteCarlo:
     """Run `trial(fold_in(key, t))` for t = 0, 1, ..., trials - 1.
@@ -175,6 +180,8 @@ def monte_carlo(
       enough: asked in the first process after so many whole micro-batches as hold 50 trials, and
         after twice as many, and so on: the run ends with those trials if they suffice. Their number
         follows from the width and the answers; chunks, devices and resumption do not change it.
+      preview: called in the first process after every chunk but the last; what it raises ends the
+        run.
       progress: show a progress bar on standard error, where that is a terminal.
 
     Returns:
@@ -211,7 +218,7 @@ def monte_carlo(
         with _alone(chunks):
             return _computed(
                 *(trial, key, trials, batch, chunk, mesh, memory, chunks, begin, inspect),
-                *(enough, progress),
+                *(enough, preview, progress),
             )
 
 
@@ -240,6 +247,7 @@ def _computed(
     begin: Begin | None,
     inspect: Inspect | None,
     enough: Enough | None,
+    preview: Preview | None,
     progress: bool,
 ) -> MonteCarlo:
     """Do what `monte_carlo` does, where nobody else writes into the store."""
@@ -275,12 +283,17 @@ def _computed(
         parts.put(first, arrays)
         return _kept(arrays, first, chunks, inspect)
 
+    def show(reached: int, seconds_each: float) -> None:
+        if preview is not None and hosts.first():
+            left = sum(map(len, _within(missing, reached, trials)))
+            preview(parts.until(reached), left * seconds_each)
+
     holding = nullcontext(Interruption()) if chunks is None else held_back()
     with holding as interruption, _ticker(trials, there, progress) as tick:
         for first, stop in pairwise((0, *_looks(layout.width, trials, enough), trials)):
             wanted = _within(missing, first, stop)
             if program is not None and wanted:
-                spent = _filled(program, wanted, pace, keep, tick, interruption)
+                spent = _filled(program, wanted, pace, keep, show, tick, interruption)
                 run, transfer = run + spent[0], transfer + spent[1]
                 computed += sum(map(len, wanted))
             if stop < trials and enough and hosts.from_first(partial(enough, parts.until(stop))):
@@ -310,6 +323,7 @@ def _filled(
     missing: Iterable[range],
     pace: Pace,
     keep: Callable[[int, Mapping[str, np.ndarray]], Exception | None],
+    show: Callable[[int, float], None],
     tick: Callable[[int], None],
     interruption: Interruption,
 ) -> tuple[float, float]:
@@ -339,6 +353,8 @@ def _filled(
         transfer += outcome.transfer_seconds
         if begun is None:  # otherwise the devices compute meanwhile
             transfer += time.perf_counter() - clock
+        elif not stopping():
+            show(span.stop, outcome.slowest_seconds / len(span))
         if hosts.alone() and stopping():
             break
     if hosts.anybody(stopping()):

@@ -278,7 +278,8 @@ def finish(
 ) -> None:
     """Add the grid lines, one legend below, and the title: the finding, then what was run.
 
-    A quick run is called a preview; only a run as large as the default one states its finding.
+    A quick or an unfinished run is called a preview; only a run as large as the default one states
+    its finding.
     Where lines have their names at their ends there is no legend.
     """
     for each in figure.axes:
@@ -297,10 +298,11 @@ def finish(
         ran += f"; --all draws {config[LEFT_OUT]} more"
     if config.get("quick"):
         finding = f"Preview of a quick run, too short to conclude from: {config['title']}"
+    elif results.trials < config["trials"]:
+        finding = f"Preview of the first {results.trials} trials: {config['title']}"
     else:
-        whole = results.trials == config["trials"]
         title = f"{config['title'][:1].upper()}{config['title'][1:]}"
-        finding = (config.get("verdict") if whole else "") or title
+        finding = config.get("verdict") or title
     letters = int(11 * figure.get_figwidth())
     lines = [caption(line, letters) for line in _balanced(_whole(finding, 400), letters)]
     lines += _balanced(f"{config['experiment']}: {ran}".replace("$", r"\$"), letters)

@@ -18,6 +18,7 @@ from fedjax_admm.trials.folders._records import (
     read_config as read_config,
     remove as remove,
     rewrite as rewrite,
+    rewrite_locked as rewrite_locked,
     staged as staged,
     write_config as write_config,
 )

@@ -118,7 +118,15 @@ def rewrite(
       overwrite: replace files of the same names, whosever they are.
       argument: the name of the argument that gave `folder`, for the message.
     """
-    with locked(folder, argument), staged(folder) as stage:
+    with locked(folder, argument):
+        rewrite_locked(folder, write, overwrite=overwrite)
+
+
+def rewrite_locked(
+    folder: Path, write: Callable[[Path], object], *, overwrite: bool = False
+) -> None:
+    """Do what `rewrite` does in a folder that is locked already, of an unfinished result too."""
+    with staged(folder) as stage:
         write(stage)
         _place(stage, folder, (), overwrite)
 

@@ -38,6 +38,7 @@ from fedjax_admm.trials.running._configuration import (
     repeating_command,
     settings_of,
 )
+from fedjax_admm.trials.running._early import EarlyFigure
 from fedjax_admm.trials.running._folders import (
     begin_run,
     inputs_of,
@@ -169,6 +170,7 @@ def _computed(run: _Run, progress: bool) -> MonteCarlo:
             begin=partial(_begin, run, store),
             inspect=partial(_check_finite, sweep) if run.request.fail_on_nan else None,
             enough=None if run.config["until_se"] is None else partial(_precise, run),
+            preview=_early_figure(run, progress),
             progress=progress,
         )
     except InputError as error:
@@ -189,6 +191,13 @@ def _whole(run: _Run, layout: Layout, program: str) -> dict[str, Any]:
     """Return the configuration of a run whose layout and program are known."""
     config = {**run.config, **layout._asdict(), "program": program}
     return config | {"command": repeating_command(run.experiment, config), "status": "running"}
+
+
+def _early_figure(run: _Run, progress: bool) -> EarlyFigure | None:
+    """Return what draws the first trials of a long run, unless its figure is no PNG."""
+    if "png" not in figure_files(run.config).formats:
+        return None
+    return EarlyFigure(run.experiment, run.config, run.out, progress)
 
 
 def _precise(run: _Run, arrays: Mapping[str, np.ndarray]) -> bool:

@@ -80,12 +80,14 @@ def test_a_quick_run_is_a_preview_that_concludes_nothing():
     assert "It is so." not in title
 
 
-def test_an_unfinished_run_concludes_nothing():
+def test_an_unfinished_run_is_a_preview_that_concludes_nothing():
     shown = made(1, verdict="It is so.", trials=3)
     assert figures.usual_figure(shown).get_suptitle().startswith("It is so.")
     begun = dataclasses.replace(shown, config={**shown.config, "trials": 10})
     title = figures.usual_figure(begun).get_suptitle()
-    assert title.startswith("Distance from the mean\nconsensus: 3 of 10 trials")
+    assert title.startswith(
+        "Preview of the first 3 trials: distance from the mean\nconsensus: 3 of 10 trials"
+    )
 
 
 def test_what_is_left_out_is_counted():
