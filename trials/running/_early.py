@@ -1,9 +1,9 @@
 """The figure of a long run's first trials, drawn while the devices compute the next ones.
 
-It is the run's own figure, `figure.png`, whose title calls it a preview; the end of the run
-replaces it. Where the rest of the run takes `WORTH_SECONDS` or more, it is drawn after the first
-chunk, and again when there are twice as many trials and the last drawing took at most the share
-`SHARE` of the time since then.
+It is the run's own figure, `figure.png`, whose title calls it a preview in every style; the end of
+the run replaces it. Where the rest of the run takes `WORTH_SECONDS` or more, it is drawn after the
+first chunk, and again when there are twice as many trials and the last drawing took at most the
+share `SHARE` of the time since then.
 
 The main thread draws: it has nothing else to do while the devices compute, and a thread of its own
 might outlive an interrupted run.
@@ -13,7 +13,7 @@ import sys
 import time
 from collections.abc import Mapping
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -66,7 +66,8 @@ class EarlyFigure:
     def _draw(self, arrays: Mapping[str, np.ndarray]) -> None:
         rounds = self.experiment.recorded(self.config["rounds"])
         results = collected({**self.config, "status": "running"}, arrays, rounds)
-        figure, look = self.experiment.draw(results), figure_files(self.config).look
+        figure = self.experiment.draw(results)
+        look = replace(figure_files(self.config).look, titled=True)  # the title says "preview"
         folders.rewrite_locked(
             self.out, lambda stage: save_figure(figure, stage, formats=("png",), style=look)
         )
