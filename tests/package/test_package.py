@@ -77,6 +77,18 @@ def test_the_package_and_the_command_load_what_they_need_when_they_need_it():
     assert loaded.split() == ["False", "[False,", "False,", "False]"]
 
 
+def test_tables_are_read_without_pandas(tmp_path):
+    (tmp_path / "table.csv").write_text("user,item,rating,head,tail\n1,2,3.5,1,2\nb,2,4,0,2\n\n")
+    (tmp_path / "plain.csv").write_text("user,item,rating\n1,2,3.5\n")
+    loaded = fresh(
+        "import sys; from fedjax_admm import graphs, ratings; "
+        f"table, plain = {str(tmp_path / 'table.csv')!r}, {str(tmp_path / 'plain.csv')!r}; "
+        "print(len(ratings.read_ratings(table).values), len(ratings.read_ratings(plain).values), "
+        "len(graphs.read_edges(table)), 'pandas' in sys.modules)"
+    )
+    assert loaded.split() == ["2", "1", "2", "False"]
+
+
 def test_names_of_experiments_cost_not_even_jax():
     loaded = fresh(
         "import sys; from fedjax_admm.trials.experiments._catalogue import Catalogue; "
