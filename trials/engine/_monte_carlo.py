@@ -180,8 +180,8 @@ def monte_carlo(
       enough: asked in the first process after so many whole micro-batches as hold 50 trials, and
         after twice as many, and so on: the run ends with those trials if they suffice. Their number
         follows from the width and the answers; chunks, devices and resumption do not change it.
-      preview: called in the first process after every chunk but the last; what it raises ends the
-        run.
+      preview: sees the first trials after every chunk but the last, in the first process and while
+        the devices compute; what it raises ends the run.
       progress: show a progress bar on standard error, where that is a terminal.
 
     Returns:

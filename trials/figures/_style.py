@@ -279,8 +279,7 @@ def finish(
     """Add the grid lines, one legend below, and the title: the finding, then what was run.
 
     A quick or an unfinished run is called a preview; only a run as large as the default one states
-    its finding.
-    Where lines have their names at their ends there is no legend.
+    its finding. Where lines have their names at their ends there is no legend.
     """
     for each in figure.axes:
         each.grid(True, which="major", linewidth=0.4, alpha=0.6)
