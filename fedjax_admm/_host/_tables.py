@@ -147,7 +147,7 @@ def read_texts(layout: Layout, places: Sequence[int]) -> "Iterator[list[pyarrow.
 
     with _explained(layout):
         for columns in read_columns(layout, places, [pyarrow.string()] * len(places)):
-            yield [column.fill_null("") for column in columns]
+            yield [column.fill_null("") if column.null_count else column for column in columns]
 
 
 @contextlib.contextmanager
@@ -357,19 +357,19 @@ def read_table(path: str | Path, demand: str, *, lower: bool = False) -> Table:
     import pyarrow.compute
 
     layout = first_row(path, demand)
-    size = len(layout.cells)
-    parts, taken = [[pyarrow.array([], pyarrow.string())] * size], 0
-    for part in read_texts(layout, range(size)):
+    places, parts, taken = range(len(layout.cells)), [], 0
+    for part in read_texts(layout, places):
         parts.append(part)
         taken += sum(column.nbytes + _TEXT_BYTES * len(column) for column in part)
         check_room(path, taken)
-    columns = [pyarrow.chunked_array(chunks) for chunks in zip(*parts, strict=True)]
-    filled = np.zeros(len(columns[0]), bool)
-    for column in columns:
-        texts = pyarrow.compute.call_function("utf8_trim_whitespace", [column])
-        filled |= texts.to_numpy() != ""
+    text, compute = pyarrow.string(), pyarrow.compute.call_function
+    columns = [pyarrow.chunked_array([part[place] for part in parts], text) for place in places]
+    # No array goes to NumPy or comes from Python here: pyarrow would import pandas for that.
+    stripped = [compute("utf8_trim_whitespace", [column]) for column in columns]
+    lengths = [compute("binary_length", [column]) for column in stripped]
+    filled = compute("max_element_wise", lengths).cast(pyarrow.bool_())
     header = tuple(name.lower() if lower else name for name in layout.cells)
-    rows = np.flatnonzero(filled)
+    rows = np.array(compute("indices_nonzero", [filled]).to_pylist(), int)
     return Table(layout, header, rows, tuple(column.filter(filled) for column in columns))
 
 
