@@ -74,8 +74,8 @@ def kept(function: Callable[..., Result]) -> Callable[..., Result]:
 
 def _folder() -> Path | None:
     """Return the folder of traced programs; None where compiled ones are not kept in a folder."""
-    folder = jax.config.jax_compilation_cache_dir
-    used = jax.config.jax_enable_compilation_cache and folder and "://" not in folder
+    folder = jax.config.values["jax_compilation_cache_dir"]
+    used = jax.config.values["jax_enable_compilation_cache"] and folder and "://" not in folder
     return Path(folder, "traced") if used else None
 
 

@@ -38,7 +38,7 @@ def in_new_process(size=3, power=2):
 @pytest.fixture
 def folder(tmp_path):
     """The folder of traced programs in a cache of the test's own."""
-    used = jax.config.jax_compilation_cache_dir
+    used = jax.config.values["jax_compilation_cache_dir"]
     jax.config.update("jax_compilation_cache_dir", str(tmp_path))
     yield tmp_path / "traced"
     jax.config.update("jax_compilation_cache_dir", used)
