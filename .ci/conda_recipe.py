@@ -10,7 +10,8 @@ import tarfile
 import tomllib
 from pathlib import Path
 
-NAMES = {"matplotlib": "matplotlib-base"}  # where conda-forge's name is another
+# Where conda-forge's name is another.
+NAMES = {"flatbuffers": "python-flatbuffers", "matplotlib": "matplotlib-base"}
 
 RECIPE = """\
 # yaml-language-server: $schema=https://raw.githubusercontent.com/prefix-dev/recipe-format/main/schema.json

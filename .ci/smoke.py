@@ -25,7 +25,7 @@ def trial(key):
 def main() -> None:
     """Run, keep, resume, write, read and draw; then run the README."""
     names = ("jax", "jaxlib", "optax", "numpy", "chex", "matplotlib", "jinja2", "typer", "rich")
-    names += ("filelock", "pyarrow")
+    names += ("filelock", "flatbuffers", "pyarrow")
     print(", ".join(f"{name} {metadata.version(name)}" for name in names))
     with tempfile.TemporaryDirectory() as folder:
         store, key = ChunkStore(Path(folder) / "chunks"), jax.random.key(0)

@@ -5,14 +5,15 @@
     python benchmarks/start.py --trials 100       runs of other sizes than the experiments' own
 
 Everything runs in turns, with an empty folder for compiled programs where it says "cold"; medians
-over repeats of the time on the clock, with the parts that a run tells of itself. Commands are timed
-from outside, interpreter included; `import jax.numpy` is what any program that computes with JAX
-pays. Nothing else should run on the machine.
+over repeats of the time on the clock and of processor time, with the parts that a run tells of
+itself. Commands are timed from outside, interpreter included; `import jax.numpy` is what any
+program that computes with JAX pays. Nothing else should run on the machine.
 """
 
 import argparse
 import json
 import os
+import random
 import statistics
 import subprocess
 import sys
@@ -38,11 +39,12 @@ RANGES = "x,y,z,range\n" + "".join(
 def clocked(command: Sequence[str], folder: Path) -> Parts:
     """Run a command whose compiled programs are kept in a folder, and time it from outside."""
     environment = os.environ | {"XDG_CACHE_HOME": str(folder / "cache")}
-    clock = time.perf_counter()
+    clock, before = time.perf_counter(), os.times()
     subprocess.run(
         [sys.executable, *command], env=environment, capture_output=True, check=True, cwd=folder
     )
-    return {"wall": time.perf_counter() - clock}
+    wall, after = time.perf_counter() - clock, os.times()
+    return {"wall": wall, "processor": sum(after[2:4]) - sum(before[2:4])}
 
 
 def imported(statement: str) -> Callable[[Path], Parts]:
@@ -77,6 +79,21 @@ def solved(folder: Path) -> Parts:
     return told("solve", "localization", *words)(folder)
 
 
+def networked(folder: Path) -> Parts:
+    """Measure `solve networked` of 60 nodes of two kinds with 20 rows each."""
+    normal = random.Random(0).gauss
+    lines = ["node,a,b,c,y"]
+    for node in range(60):
+        for _ in range(20):
+            a, b, c, noise = (normal(0, 1) for _ in range(4))
+            y = (a + b - c) * (-1) ** node + noise / 10
+            lines.append(f"{node},{a},{b},{c},{y}")
+    (folder / "rows.csv").write_text("\n".join(lines))
+    columns = ("--node", "node", "--target", "y", "--features", "a,b,c", "--lam", "auto")
+    words = ("--input", "rows.csv", *columns, "--out", "fitted", "--overwrite")
+    return told("solve", "networked", *words)(folder)
+
+
 def measurements(options: Sequence[str]) -> dict[str, tuple[str | None, Callable[[Path], Parts]]]:
     """Return by name the folder that a measurement keeps, None for a new one, and itself."""
     outliers = ran("fsmdm-outliers", options)
@@ -90,6 +107,8 @@ def measurements(options: Sequence[str]) -> dict[str, tuple[str | None, Callable
         "zcdp-cold": (None, ran("zcdp-tradeoff", options)),
         "localization-cold": (None, solved),
         "localization-again": ("localization", solved),
+        "networked-cold": (None, networked),
+        "networked-again": ("networked", networked),
     }
 
 

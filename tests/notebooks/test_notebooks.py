@@ -176,10 +176,10 @@ CHECKS = {
         assert len(losses) == STEPS + 1 and losses[-1] < losses[0]
         assert 0 < start < 50 and 0 < delay < 12
         origin = jax.tree.map(jnp.log, handmade.mu_h.parameters)
-        gradient = loss_and_gradient(origin)[1]
+        gradient = gradient_and_loss(origin)[0]
         for name in origin:
             above, below = (
-                float(loss_and_gradient(origin | {{name: origin[name] + step}})[0])
+                float(gradient_and_loss(origin | {{name: origin[name] + step}})[1])
                 for step in (0.01, -0.01)
             )
             np.testing.assert_allclose(float(gradient[name]), (above - below) / 0.02, rtol=0.05)

@@ -21,7 +21,7 @@ LARGEST_CORE = 48
 WITHOUT_THE_COMMAND_LINE = """
 import sys
 
-REFUSED = {"click", "filelock", "jinja2", "matplotlib", "pyarrow", "rich", "typer"}
+REFUSED = {"click", "filelock", "flatbuffers", "jinja2", "matplotlib", "pyarrow", "rich", "typer"}
 
 
 class Refuse:
@@ -95,6 +95,18 @@ def test_names_of_experiments_cost_not_even_jax():
         "print(len(Catalogue().headlines()) > 30, 'jax' in sys.modules)"
     )
     assert loaded.split() == ["True", "False"]
+
+
+def test_reading_a_table_and_running_import_neither_pandas_nor_chex(tmp_path):
+    (tmp_path / "rows.csv").write_text("a,b\n1,2\n,\n3,\n")
+    loaded = fresh(
+        "import sys, jax, fedjax_admm as fa; from fedjax_admm._host import read_table; "
+        f"print(read_table({str(tmp_path / 'rows.csv')!r}, '').numbers(['a', 'b']).tolist()); "
+        "problem = fa.problems.localization(jax.numpy.eye(4, 3) * 9, jax.numpy.ones(4)); "
+        "fa.run(fa.solvers.fsmdm(), problem, jax.random.key(0), rounds=1); "
+        "print([name for name in ('pandas', 'chex') if name in sys.modules])"
+    )
+    assert loaded.splitlines() == ["[[1.0, 2.0], [3.0, nan]]", "[]"]
 
 
 @pytest.mark.thorough

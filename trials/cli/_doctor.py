@@ -61,6 +61,6 @@ def _cache() -> list[str]:
         return ["off (there is no home folder; the variable XDG_CACHE_HOME can name another)"]
     if jax.config.values["jax_compilation_cache_dir"] is None:
         return [f"off ({folder} cannot be written)"]
-    files = [path for path in folder.glob("*") if path.is_file()] if folder.is_dir() else []
+    files = [path for path in folder.rglob("*") if path.is_file()] if folder.is_dir() else []
     size = sum(path.stat().st_size for path in files) / 2**20
     return [f"{folder}", f"{len(files)} files, {size:.1f} MiB"]

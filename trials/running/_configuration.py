@@ -1,15 +1,13 @@
 """What a run is, in full, as `config.json` tells it: from what a person asked for."""
 
 import datetime
-import hashlib
 import math
 import os
 import platform
 import shlex
 from collections.abc import Mapping
 from dataclasses import dataclass
-from importlib import metadata, resources
-from pathlib import Path
+from importlib import metadata
 from typing import Any
 
 import jax
@@ -18,6 +16,7 @@ from fedjax_admm._checks import InputError, count
 from fedjax_admm._shown import short_repr
 from fedjax_admm.trials.experiments import Experiment
 from fedjax_admm.trials.figures import FigureFiles, figure_files
+from fedjax_admm.trials.programs import code_digest
 
 DEFAULT_SEED = 2025
 
@@ -154,16 +153,6 @@ def as_text(value: Any) -> str:
     if isinstance(value, list | tuple):
         return ",".join(repr(part) for part in value)
     return str(value)
-
-
-def code_digest() -> str:
-    """Return a short digest of this package's own source code: a version may change unnoticed."""
-    digest = hashlib.sha256()
-    for package in ("fedjax_admm", "fedjax_admm.kernels", "fedjax_admm.trials"):
-        folder = resources.files(package)
-        for path in sorted(Path(str(folder)).rglob("*.py")):
-            digest.update(path.read_bytes())
-    return digest.hexdigest()[:12]
 
 
 def installed_version(package: str) -> str:

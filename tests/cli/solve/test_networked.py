@@ -588,3 +588,16 @@ def test_weather_stations_gain_by_pooling(command, stations):
                                atol=0.3)  # fmt: skip
     assert "GTV predicts better than one pooled model: an error " in outcome.out
     assert "GTV predicts better than local models: an error " in outcome.out
+
+
+@pytest.mark.thorough
+def test_a_second_process_finds_the_traced_program(shell, environment, tmp_path):
+    (tmp_path / "rows.csv").write_text(text(measured()))
+    kept, found = Path(environment["XDG_CACHE_HOME"], "fedjax-admm/compiled/traced"), []
+    for out in ("first", "second"):
+        assert shell("solve", "networked", "--input", "rows.csv", *BASIC, "--out", out).code == 0
+        found.append({file.name: file.stat().st_mtime_ns for file in kept.iterdir()})
+    assert found[0]
+    assert found[0] == found[1]
+    for name in ("models.csv", "comparison.csv"):
+        assert (tmp_path / "second" / name).read_bytes() == (tmp_path / "first" / name).read_bytes()

@@ -31,6 +31,7 @@ from fedjax_admm.graphs import Graph
 from fedjax_admm.losses import SquaredLoss, least_squares
 from fedjax_admm.problems import Networked
 from fedjax_admm.solvers import gtv
+from fedjax_admm.trials.programs import kept
 from fedjax_admm.trials.solve.networked._settings import AUTO, PENALTIES, NetworkedSettings
 from fedjax_admm.trials.solve.networked._splits import draw_splits, rows_needed
 from fedjax_admm.trials.solve.networked._units import Units, standard_units, users_units
@@ -145,8 +146,8 @@ def fit_networked(
         losses,
         grid,
         settings.gap,
-        settings.rounds - settings.rounds % every,
-        every,
+        rounds=settings.rounds - settings.rounds % every,
+        every=every,
     )
     coupled, gaps, rounds = map(
         np.asarray, fitted
@@ -254,8 +255,9 @@ _AXES: tuple[Any, ...] = (None, None, 0, 0, 0, 0, 0, 0)
 _STACKED = SquaredLoss(*_AXES)  # what every split has of its own
 
 
+@kept
 @partial(jax.jit, static_argnames=("rounds", "every"))
-def _fit(solver, graph: Graph, losses: SquaredLoss, lams, tolerance, rounds: int, every: int):
+def _fit(solver, graph: Graph, losses: SquaredLoss, lams, tolerance, *, rounds: int, every: int):
     """Return every split's models (splits, lams, nodes, dim), gaps and rounds (splits, lams)."""
 
     def on_split(loss: SquaredLoss):

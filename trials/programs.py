@@ -1,0 +1,115 @@
+"""Traced programs, kept beside JAX's compiled ones: a later process traces nothing of them.
+
+JAX's cache holds what XLA made. Each process traces, batches and lowers the same Python again
+before it knows the key of that cache; for `solve networked` these took a third of a second start.
+`kept` writes the lowered program (StableHLO, by `jax.export`) into the folder "traced" of that
+cache, and is off where that is off. What is there serves the versions that wrote it: the name of a
+file is a digest of everything that tracing depends on.
+"""
+
+import hashlib
+from collections.abc import Callable, Hashable
+from contextlib import suppress
+from functools import cache, wraps
+from importlib import metadata, resources
+from pathlib import Path
+from typing import Any, TypeVar
+
+import jax
+import jax.numpy as jnp
+from jax import export
+
+from fedjax_admm._checks import InputError
+from fedjax_admm._host import write_atomically
+
+Result = TypeVar("Result")
+_SUM = hashlib.sha256().digest_size  # bytes before the program: their digest
+
+
+@cache
+def code_digest() -> str:
+    """Return a short digest of this package's own source code: a version may change unnoticed."""
+    digest = hashlib.sha256()
+    for package in ("fedjax_admm", "fedjax_admm.kernels", "fedjax_admm.trials"):
+        folder = resources.files(package)
+        for path in sorted(Path(str(folder)).rglob("*.py")):
+            digest.update(path.read_bytes())
+    return digest.hexdigest()[:12]
+
+
+def kept(function: Callable[..., Result]) -> Callable[..., Result]:
+    """Return a function whose traced programs are kept from one process to the next.
+
+    The program must follow from this package's code and from structure, shapes and dtypes of the
+    arguments. No function, solver or loss of a user's own may be behind it: the name of the file
+    does not know their code. A file that is broken is written anew, and a folder that cannot be
+    written is left.
+
+    Args:
+      function: of arrays by position (pytrees) and static values by name; returns arrays, in
+        tuples, lists or dicts. It is called itself where JAX keeps no compiled programs.
+    """
+    programs: dict[Path, Callable[..., Result]] = {}
+
+    @wraps(function)
+    def call(*arrays: Any, **static: Hashable) -> Result:
+        folder = _folder()
+        if folder is None:
+            return function(*arrays, **static)
+        leaves, structure = jax.tree.flatten(arrays)
+        leaves = [jnp.asarray(leaf) for leaf in leaves]
+
+        def of_leaves(*leaves: Any) -> Result:
+            return function(*jax.tree.unflatten(structure, leaves), **static)
+
+        of_leaves.__name__ = function.__name__
+        file = folder / _name(function, structure, leaves, static)
+        if file not in programs:
+            program = _read(file) or _traced(of_leaves, leaves, file)
+            programs[file] = jax.jit(program.call)
+        return programs[file](*leaves)
+
+    return call
+
+
+def _folder() -> Path | None:
+    """Return the folder of traced programs; None where compiled ones are not kept in a folder."""
+    folder = jax.config.values["jax_compilation_cache_dir"]
+    used = jax.config.values["jax_enable_compilation_cache"] and folder and "://" not in folder
+    return Path(folder, "traced") if used else None
+
+
+def _name(function: Callable[..., Any], structure: Any, leaves: list[Any], static: Any) -> str:
+    """Return the name of a program's file: a digest of all that tracing depends on."""
+    configuration = {
+        name: getattr(jax.config, name, value) for name, value in jax.config.values.items()
+    }
+    known = (
+        *(code_digest(), metadata.version("jax"), metadata.version("jaxlib")),
+        *(jax.default_backend(), jax.device_count(), sorted(configuration.items())),
+        *(function.__module__, function.__qualname__, str(structure), sorted(static.items())),
+        [jax.typeof(leaf) for leaf in leaves],
+    )
+    return hashlib.sha256(repr(known).encode()).hexdigest()
+
+
+def _read(file: Path) -> export.Exported | None:
+    """Return the program in a file; None where there is no whole one."""
+    try:
+        content = file.read_bytes()
+    except OSError:
+        return None
+    program = content[_SUM:]
+    whole = hashlib.sha256(program).digest() == content[:_SUM]
+    return export.deserialize(bytearray(program)) if whole else None
+
+
+def _traced(function: Callable[..., Any], leaves: list[Any], file: Path) -> export.Exported:
+    """Trace a function, and write its program into a file where that is possible."""
+    program = export.export(jax.jit(function))(*leaves)
+    content = bytes(program.serialize())
+    with suppress(InputError):
+        write_atomically(
+            file, lambda opened: opened.write(hashlib.sha256(content).digest() + content)
+        )
+    return program
