@@ -4,6 +4,7 @@
     python benchmarks/limits.py --families hfsad gtv  some of them
     python benchmarks/limits.py --quick               small sizes: does it still work
     python benchmarks/limits.py --bounds              only: flops, bytes or latency (no C compiler)
+    python benchmarks/limits.py --avx2                no vectors wider than AVX2's, in C and in XLA
 
 Problems are drawn before any clock starts. C, NumPy and the engine, pinned to one core and on two,
 take turns; medians over repeats. Every configuration has a process of its own, which waits between
@@ -35,8 +36,9 @@ from limits import bounds, timed
 HERE = Path(__file__).parent
 FAMILIES = ("fsmdm", "hfsad", "zcdp", "gtv", "gtv_blocks", "fedmc")
 # The widest vectors pay here, which compilers of x86 avoid unless told.
-FLAGS = ["-std=gnu11", "-O3", "-march=native", "-ffast-math", "-fopenmp-simd"]
-WIDE = ["-mprefer-vector-width=512"]
+FLAGS = ["-std=gnu11", "-O3", "-ffast-math", "-fopenmp-simd"]
+WIDEST = [["-march=native", "-mprefer-vector-width=512"], ["-march=native"]]
+AVX2 = [["-march=haswell"]]
 ENGINES = {"engine, one core": 1, "engine, two cores": 2}
 
 
@@ -47,11 +49,11 @@ def compiler() -> str | None:
     )
 
 
-def build(command: str, source: Path, folder: Path, options: list[str]) -> Path:
+def build(command: str, source: Path, folder: Path, options: list[str], avx2: bool) -> Path:
     """Compile a program into a folder."""
     program = folder / source.stem
-    for flags in (FLAGS + WIDE, FLAGS):
-        line = [command, *flags, *options, str(source), "-o", str(program), "-lm"]
+    for vectors in AVX2 if avx2 else WIDEST:
+        line = [command, *FLAGS, *vectors, *options, str(source), "-o", str(program), "-lm"]
         done = subprocess.run(line, capture_output=True, text=True, check=False)
         if not done.returncode:
             return program
@@ -118,7 +120,7 @@ def _keep(path: Path, result: Any) -> None:
 # --- a family ---
 
 
-def measure(family: str, command: str, repeats: int, quick: bool) -> None:
+def measure(family: str, command: str, repeats: int, quick: bool, avx2: bool) -> None:
     """Measure a family and print its table."""
     import numpy as np
 
@@ -130,7 +132,7 @@ def measure(family: str, command: str, repeats: int, quick: bool) -> None:
         module = importlib.import_module(f"limits.{family}")
         source = getattr(module, "SOURCE", family)
         options = getattr(module, "OPTIONS", [])
-        program = build(command, HERE / "limits" / f"{source}.c", folder, options)
+        program = build(command, HERE / "limits" / f"{source}.c", folder, options, avx2)
         cases = {"C, one core": [str(program), str(folder / "input"), str(folder / "C, one core")]}
         cases |= {
             f"C, {label}": [*cases["C, one core"][:2], str(folder / f"C, {label}"), *more]
@@ -218,18 +220,21 @@ def main() -> None:
     parser.add_argument("--repeats", type=int, default=5)
     parser.add_argument("--quick", action="store_true")
     parser.add_argument("--bounds", action="store_true", help="the table of bounds alone")
+    parser.add_argument("--avx2", action="store_true", help="no wider vectors, in C and in XLA")
     parser.add_argument("--one", nargs=3, help=argparse.SUPPRESS)
     given = parser.parse_args()
     if given.one:
         family, name, folder = given.one
         work_for(family, name, Path(folder))
         return
+    if given.avx2:
+        os.environ["XLA_FLAGS"] = os.environ.get("XLA_FLAGS", "") + " --xla_cpu_max_isa=AVX2"
     sys.path[:0] = [str(HERE.parent)]
     command = None if given.bounds else compiler()
     if command is None and not given.bounds:
         print("No C compiler was found (cc, gcc or clang): nothing is compared with C.")
     for family in given.families if command else ():
-        measure(family, command, given.repeats, given.quick)
+        measure(family, command, given.repeats, given.quick, given.avx2)
     print("\nA round of one run (of HFSAD a pass) on one core, by XLA's count.\n")
     print("| | flops | bytes | peak Gflop/s | GB/s | flops us | bytes us | takes us | bound |")
     print("|---|---|---|---|---|---|---|---|---|")

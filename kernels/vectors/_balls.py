@@ -3,7 +3,7 @@
 import jax.numpy as jnp
 from jax import Array
 
-from fedjax_admm.kernels._arguments import Real, matched
+from fedjax_admm.kernels._arguments import Real, matched, widened
 from fedjax_admm.kernels._safe import scaled_norm
 
 
@@ -20,8 +20,10 @@ def project_l2_ball(v: Array, radius: Real, axis: int = -1) -> Array:
     Reference: Parikh and Boyd, 2014, section 6.5.1.
     """
     v, radius = matched(v, radius)
-    scaled, norm, scale = scaled_norm(v, axis)
+    _, norm, scale = scaled_norm(v, axis)
     radius = radius.astype(norm.dtype)
     outside = (norm * scale > radius) | jnp.isnan(radius)
-    shrunk = scaled * (radius / jnp.where(outside, norm, 1.0))
-    return jnp.where(outside, shrunk.astype(v.dtype), v)
+    factor = radius / jnp.where(outside, norm, 1.0)
+    # XLA computes quotients once per point, and whatever is cheaper again for every entry.
+    inverse = jnp.where(outside, 1.0, 0.0) / scale
+    return jnp.where(inverse > 0, (widened(v) * inverse * factor).astype(v.dtype), v)
