@@ -360,22 +360,20 @@ def read_table(path: str | Path, demand: str, *, lower: bool = False) -> Table:
     import pyarrow.compute
 
     layout = first_row(path, demand)
-    size = len(layout.cells)
-    parts, taken = [[pyarrow.nulls(0, pyarrow.string())] * size], 0
-    for part in read_texts(layout, range(size)):
+    places, parts, taken = range(len(layout.cells)), [], 0
+    for part in read_texts(layout, places):
         parts.append(part)
         taken += sum(column.nbytes + _TEXT_BYTES * len(column) for column in part)
         check_room(path, taken)
-    columns = [pyarrow.chunked_array(chunks) for chunks in zip(*parts, strict=True)]
-    filled = np.zeros(len(columns[0]), bool)
-    for column in columns:
-        texts = pyarrow.compute.call_function("utf8_trim_whitespace", [column])
-        lengths = pyarrow.compute.call_function("binary_length", [texts]).combine_chunks()
-        filled |= np.from_dlpack(lengths) > 0
-    if not filled.all():
-        columns = [column.filter(filled) for column in columns]
+    text, compute = pyarrow.string(), pyarrow.compute.call_function
+    columns = [pyarrow.chunked_array([part[place] for part in parts], text) for place in places]
+    stripped = [compute("utf8_trim_whitespace", [column]) for column in columns]
+    lengths = [compute("binary_length", [column]) for column in stripped]
+    filled = compute("max_element_wise", lengths).cast(pyarrow.bool_())
     header = tuple(name.lower() if lower else name for name in layout.cells)
-    rows = np.flatnonzero(filled)
+    rows = np.from_dlpack(compute("indices_nonzero", [filled])).astype(int)
+    if len(rows) < len(filled):
+        columns = [column.filter(filled) for column in columns]
     return Table(layout, header, rows, tuple(columns))
 
 
