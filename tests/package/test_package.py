@@ -78,18 +78,19 @@ def test_the_package_and_the_command_load_what_they_need_when_they_need_it():
 
 
 def test_tables_are_read_without_pandas_and_runs_made_without_chex(tmp_path):
-    (tmp_path / "table.csv").write_text("user,item,rating,head,tail\n1,2,3.5,1,2\nb,2,4,0,2\n,,,,\n")
+    (tmp_path / "table.csv").write_text("user,item,rating\n1,2,3.5\nb,2,4\n\n")
     (tmp_path / "plain.csv").write_text("user,item,rating\n1,2,3.5\n")
+    (tmp_path / "edges.csv").write_text("head,tail\n1,2\n,\n0,2\n")
     loaded = fresh(
         "import sys, jax, fedjax_admm as fa; from fedjax_admm import graphs, ratings; "
-        f"table, plain = {str(tmp_path / 'table.csv')!r}, {str(tmp_path / 'plain.csv')!r}; "
-        "print(len(ratings.read_ratings(table).values), len(ratings.read_ratings(plain).values), "
-        "len(graphs.read_edges(table))); "
+        f"import os; os.chdir({str(tmp_path)!r}); "
+        "tables = map(ratings.read_ratings, ('table.csv', 'plain.csv')); "
+        "print(*(len(table.values) for table in tables), *graphs.read_edges('edges.csv')[1]); "
         "problem = fa.problems.localization(jax.numpy.eye(4, 3) * 9, jax.numpy.ones(4)); "
         "fa.run(fa.solvers.fsmdm(), problem, jax.random.key(0), rounds=1); "
         "print([name for name in ('pandas', 'chex') if name in sys.modules])"
     )
-    assert loaded.splitlines() == ["2 1 2", "[]"]
+    assert loaded.splitlines() == ["2 1 0 1 2", "[]"]
 
 
 def test_names_of_experiments_cost_not_even_jax():
