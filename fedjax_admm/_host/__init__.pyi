@@ -40,6 +40,7 @@ from fedjax_admm._host._tables import (
     Table as Table,
     edge_columns as edge_columns,
     first_row as first_row,
+    numbers_of as numbers_of,
     read_columns as read_columns,
     read_table as read_table,
     read_texts as read_texts,

@@ -22,6 +22,7 @@ from fedjax_admm._host import (
     Layout,
     check_room,
     first_row,
+    numbers_of,
     read_columns,
     read_texts,
 )
@@ -138,7 +139,7 @@ def _plain_columns(layout: Layout, places: Sequence[int]) -> _Columns | None:
         for columns in read_columns(layout, places, kinds):
             if any(column.null_count for column in columns):
                 return None
-            users, items, values = map(np.from_dlpack, columns)
+            users, items, values = map(numbers_of, columns)
             part = (_narrow(users), _narrow(items), _single(values))
             if users.min() < 0 or items.min() < 0 or not np.isfinite(part[2]).all():
                 return None
@@ -192,7 +193,7 @@ def _coded(column: "pyarrow.Array", codes: dict[str, int]) -> np.ndarray:
     encoded = column.dictionary_encode()
     texts = encoded.dictionary.to_pylist()
     numbers = [codes.setdefault(text.strip(), len(codes)) for text in texts]
-    return np.array(numbers, np.int32)[np.from_dlpack(encoded.indices)]
+    return np.array(numbers, np.int32)[numbers_of(encoded.indices)]
 
 
 def _values(layout: Layout, row: int, name: str, column: "pyarrow.Array") -> np.ndarray:
@@ -200,7 +201,7 @@ def _values(layout: Layout, row: int, name: str, column: "pyarrow.Array") -> np.
     encoded = column.dictionary_encode()
     texts = [text.strip() for text in encoded.dictionary.to_pylist()]
     numbers = [float(text) if _NUMBER.fullmatch(text) else np.nan for text in texts]
-    indices, values = np.from_dlpack(encoded.indices), _single(np.array(numbers))
+    indices, values = numbers_of(encoded.indices), _single(np.array(numbers))
     for wrong in np.flatnonzero(~np.isfinite(values[indices]))[:1]:
         text = texts[indices[wrong]]
         demand = "be finite in float32" if _NUMBER.fullmatch(text) else "be a number"

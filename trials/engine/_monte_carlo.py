@@ -44,6 +44,7 @@ from fedjax_admm.trials.engine._compilation import compilation
 from fedjax_admm.trials.engine._interruptions import Interruption, held_back
 from fedjax_admm.trials.engine._layout import Layout, Pace, plan
 from fedjax_admm.trials.engine._program import Lowered, Program, compile_trials, lower_trials
+from fedjax_admm.trials.engine._spans import gaps_between, paced, within
 from fedjax_admm.trials.engine._trial import Trial, traced
 
 Begin = Callable[[Layout, str], None]
@@ -269,12 +270,12 @@ def _computed(
     identity = _identity(lowered)
     parts = _Parts(trials)
     spans = hosts.from_first(lambda: parts.take_over(chunks, identity))
-    if program is None and _missing(spans, trials):
+    if program is None and gaps_between(spans, trials):
         program = compiled(batch=batch, chunk=chunk, lowered=lowered)
     layout = lowered.layout if program is None else program.layout
     name = digest_of_json(identity)
     hosts.from_first(lambda: None if begin is None else begin(layout, name))
-    missing = _missing(spans, trials)
+    missing = gaps_between(spans, trials)
     there = trials - sum(map(len, missing))
     computed, run, transfer = 0, 0.0, 0.0
     pace = Pace(layout, mesh.shape["trials"], given=chunk is not None)
@@ -285,13 +286,13 @@ def _computed(
 
     def show(reached: int, seconds_each: float) -> None:
         if preview is not None and hosts.first():
-            left = sum(map(len, _within(missing, reached, trials)))
+            left = sum(map(len, within(missing, reached, trials)))
             preview(parts.until(reached), left * seconds_each)
 
     holding = nullcontext(Interruption()) if chunks is None else held_back()
     with holding as interruption, _ticker(trials, there, progress) as tick:
         for first, stop in pairwise((0, *_looks(layout.width, trials, enough), trials)):
-            wanted = _within(missing, first, stop)
+            wanted = within(missing, first, stop)
             if program is not None and wanted:
                 spent = _filled(program, wanted, pace, keep, show, tick, interruption)
                 run, transfer = run + spent[0], transfer + spent[1]
@@ -310,12 +311,6 @@ def _looks(width: int, trials: int, enough: Enough | None) -> Iterator[int]:
     while enough is not None and stop < trials:
         yield stop
         stop *= 2
-
-
-def _within(missing: Iterable[range], first: int, stop: int) -> list[range]:
-    """Return the missing trials from a first one on, before another."""
-    parts = (range(max(gap.start, first), min(gap.stop, stop)) for gap in missing)
-    return [part for part in parts if part]
 
 
 def _filled(
@@ -338,7 +333,7 @@ def _filled(
     def stopping() -> bool:
         return failure is not None or interruption.asked
 
-    spans = _spans(missing, pace)
+    spans = paced(missing, pace)
     following = next(spans, None)
     begun = None if following is None else program.begin(following.start, len(following))
     while following is not None and begun is not None:
@@ -363,16 +358,6 @@ def _filled(
     return run, transfer
 
 
-def _spans(missing: Iterable[range], pace: Pace) -> Iterator[range]:
-    """Yield what is computed together; how much it is, is asked when it is wanted."""
-    for gap in missing:
-        first = gap.start
-        while first < gap.stop:
-            length = pace.length(gap.stop - first)
-            yield range(first, first + length)
-            first += length
-
-
 def _kept(
     arrays: Mapping[str, np.ndarray],
     first: int,
@@ -388,21 +373,6 @@ def _kept(
     except Exception as error:
         return error
     return None
-
-
-def _missing(spans: Iterable[Sequence[int]], trials: int) -> list[range]:
-    """Return the trials that are not there.
-
-    Args:
-      spans: the first of some trials that are there, and the one after their last; in their order.
-      trials: how many are wanted.
-    """
-    gaps, reached = [], 0
-    for first, stop in [*spans, (trials, trials)]:
-        if reached < first:
-            gaps.append(range(reached, first))
-        reached = max(reached, stop)
-    return gaps
 
 
 class _Parts:
