@@ -377,7 +377,7 @@ def read_table(path: str | Path, demand: str, *, lower: bool = False) -> Table:
     lengths = [compute("binary_length", [column]) for column in stripped]
     filled = compute("max_element_wise", lengths).cast(pyarrow.bool_())
     header = tuple(name.lower() if lower else name for name in layout.cells)
-    rows = np.from_dlpack(compute("indices_nonzero", [filled])).astype(int)
+    rows = numbers_of(compute("indices_nonzero", [filled])).astype(int)
     if len(rows) < len(filled):
         columns = [column.filter(filled) for column in columns]
     return Table(layout, header, rows, tuple(columns))

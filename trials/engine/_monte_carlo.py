@@ -19,7 +19,7 @@ and where the mesh axis "clients" spreads every trial over other numbers of devi
 """
 
 import time
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import ExitStack, contextmanager, nullcontext
 from functools import partial
 from itertools import pairwise
