@@ -1,4 +1,4 @@
-"""FedAvg on the deep tasks of `federated-benchmark`, beside Flower's and pfl-research's simulations.
+"""FedAvg on two deep tasks, beside the simulations of Flower and pfl-research.
 
     python benchmarks/simulators.py --flower PYTHON --pfl PYTHON
 
@@ -144,25 +144,28 @@ def accuracy(name: str, leaves: list) -> float:
 
 
 class Marks:
-    """The times after each round, and the model after the early ones."""
+    """The times of the rounds that are measured, and the model after the early ones."""
 
-    def __init__(self) -> None:
+    def __init__(self, rounds: int) -> None:
+        """Begin before the first of so many rounds."""
+        self.rounds, self.done, self.early = rounds, 0, []
         self.times: list[tuple[float, float]] = []
-        self.early: list[np.ndarray] = []
 
     def __call__(self, leaves: list[np.ndarray]) -> None:
         """Note that a round has ended with a model."""
         import psutil
 
-        here = psutil.Process()
-        used = [one.cpu_times() for one in (here, *here.children(recursive=True))]
-        self.times.append((time.perf_counter(), sum(one.user + one.system for one in used)))
-        if len(self.times) == EARLY:
+        self.done += 1
+        if self.done in (WARM, self.rounds):
+            here = psutil.Process()
+            used = [one.cpu_times() for one in (here, *here.children(recursive=True))]
+            self.times.append((time.perf_counter(), sum(one.user + one.system for one in used)))
+        if self.done == EARLY:
             self.early = [leaf.copy() for leaf in leaves]
 
     def seconds(self) -> dict[str, float]:
         """Return the seconds per round after the first ones."""
-        (begin, end), number = (self.times[WARM - 1], self.times[-1]), len(self.times) - WARM
+        (begin, end), number = self.times, self.rounds - WARM
         clock, used = ((b - a) / number for a, b in zip(begin, end, strict=True))
         return {"clock": clock, "used": used}
 
@@ -226,7 +229,7 @@ def flower(name: str, rounds: int) -> Result:
     from flwr.serverapp.strategy.strategy_utils import sample_nodes
     from flwr.simulation import run_simulation
 
-    own, present, marks, results = task(name), drawn(name, rounds), Marks(), []
+    own, present, marks, results = task(name), drawn(name, rounds), Marks(rounds), []
 
     class Strategy(FedAvg):
         def configure_train(self, server_round, arrays, config, grid):
@@ -276,7 +279,7 @@ def pfl(name: str, rounds: int) -> Result:
     from pfl.model.base import StatefulModel
     from pfl.stats import MappedVectorStatistics
 
-    own, marks, steps = task(name), Marks(), []
+    own, marks, steps = task(name), Marks(rounds), []
 
     def stacked(leaves):
         return MappedVectorStatistics({str(i): leaf for i, leaf in enumerate(leaves)}, weight=1.0)
@@ -388,10 +391,8 @@ def main() -> None:
     print("|---|---|---|---|---|---|---|")
     for (name, side), rows in runs.items():
         middle = {key: statistics.median(row[key] for row in rows) for key in rows[0]}
-        pairs = [
-            (models[name, side][part], models[name, "here"][part]) for part in ("early", "last")
-        ]
-        gaps = " | ".join(f"{np.abs(a - b).max():.1e}" for a, b in pairs)
+        mine, other = models[name, "here"], models[name, side]
+        gaps = " | ".join(f"{np.abs(mine[part] - other[part]).max():.1e}" for part in mine)
         times = [1000 * middle[key] for key in ("clock", "used", "steps") if key in middle]
         cells = " | ".join(f"{value:.3g}" for value in times)
         print(f"| {name}: {side} | {middle['accuracy']:.3f} | {gaps} | {cells} |")
