@@ -10,12 +10,16 @@ clients by Dirichlet, two drawn per round), and on these four tasks:
     robust           absolute residuals of Student's t, 10 clients with truths of their own, all
     lasso            least squares with an l1 penalty at the server, 12 clients, 4 drawn
 
-It was fixed before these four were run:
+It was fixed before these eight were run:
 
     convolution      digits, 8 filters of 4 x 4 pixels, 24 clients of Dirichlet 0.2, 3 drawn
     wine             logistic regression with an l2 term, 8 clients of Dirichlet 0.5, 2 drawn
     diabetes         regression by a network of 16 units, 10 clients in the order of age, 3 drawn
     factorisation    rank 3 of clients' Gaussian samples in 12 dimensions, 16 clients, 4 drawn
+    friedman         Friedman's first function, network of 20 units, 15 clients in an order, 3 drawn
+    counts           Poisson's with a softplus mean, 10 clients who differ, half of them present
+    spirals          three arms, network of 32 units, 20 clients of Dirichlet 0.3, 4 drawn, batches
+    sequences        three frequencies, recurrent network of 8 units, 16 clients, 4 drawn
 
 Everybody gets 200 rounds of five local steps. Scores are test errors in per cent, or gaps of the
 objective to the least one that anybody finds, in per cent of the gap at the start. The grid has
@@ -109,7 +113,7 @@ def classified(x, y, parts, test, hidden, rng):
     return padded(cross_entropy, is_right, x, y, parts, test, layers)
 
 
-def padded(loss, score, x, y, parts, test, start):
+def padded(loss, score, x, y, parts, test, start, batch_size=None):
     """Return the problem of a loss; samples are padded, so that seeds have the same shapes."""
     places = np.zeros((len(parts), WIDEST), int)
     mask = np.arange(WIDEST) < np.array([len(own) for own in parts])[:, None]
@@ -120,6 +124,7 @@ def padded(loss, score, x, y, parts, test, start):
         start,
         weights="samples",
         mask=mask,
+        batch_size=batch_size,
         score=score,
         held_out={"x": x[test], "y": y[test]},
     )
@@ -272,6 +277,85 @@ def factorisation(seed):
     return Task(problem, fa.participation.without_replacement(4), None, objective, False)
 
 
+def friedman(seed):
+    rng = np.random.default_rng(seed)
+    x = rng.random((600, 10))
+    y = 10 * np.sin(np.pi * x[:, 0] * x[:, 1]) + 20 * (x[:, 2] - 0.5) ** 2
+    y = y + 10 * x[:, 3] + 5 * x[:, 4] + rng.normal(size=600)
+    x, y = ((values - values.mean(0)) / values.std(0) for values in (x, y))
+    parts = np.array_split(np.argsort(x[:, 3] + rng.normal(size=600)), 15)
+    start = drawn_layers((10, 20, 1), rng)
+    data = x.astype(np.float32), y.astype(np.float32)
+    problem = padded(squared_error, None, *data, parts, np.arange(8), start)
+    return Task(problem, fa.participation.without_replacement(3), None, objective, False)
+
+
+def count_loss(model, sample):
+    x, y = sample
+    mean = jax.nn.softplus(x @ model)
+    return mean - y * jnp.log(mean + 1e-6)
+
+
+def counts(seed):
+    rng = np.random.default_rng(seed)
+    truth = rng.normal(size=8)
+    data = []
+    for _ in range(10):
+        x = rng.normal(size=(40, 8))
+        y = rng.poisson(np.logaddexp(0, x @ (truth + 0.3 * rng.normal(size=8))))
+        data.append((x.astype(np.float32), y.astype(np.float32)))
+    problem = fa.problems.federated(count_loss, data, jnp.zeros(8))
+    return Task(problem, fa.participation.bernoulli(0.5), None, objective, False)
+
+
+def spirals(seed):
+    rng = np.random.default_rng(seed)
+    y = np.tile(np.arange(3), 400)
+    radius = rng.uniform(0.2, 2.0, y.size)
+    angle = 2 * radius + 2 * np.pi / 3 * y + 0.2 * rng.normal(size=y.size)
+    x = radius[:, None] * np.stack([np.cos(angle), np.sin(angle)], 1)
+    x, y = x.astype(np.float32), y.astype(np.int32)
+    test, train = np.split(rng.permutation(y.size), [300])
+    parts = [train[own] for own in dealt(y[train], 20, 0.3, rng)]
+    start = drawn_layers((2, 32, 3), rng)
+    problem = padded(cross_entropy, is_right, x, y, parts, test, start, batch_size=16)
+    return Task(problem, fa.participation.without_replacement(4), None, test_error, True)
+
+
+def recurrent(weights, sequence):
+    inner, outer, last = weights
+
+    def step(hidden, x):
+        return jnp.tanh(hidden @ inner + x * outer), None
+
+    hidden, _ = jax.lax.scan(step, jnp.zeros(8), sequence)
+    return outputs([last], hidden)
+
+
+def recurrent_loss(weights, sample):
+    values = recurrent(weights, sample["x"])
+    return optax.softmax_cross_entropy_with_integer_labels(values, sample["y"])
+
+
+def recurrent_is_right(weights, sample):
+    return (jnp.argmax(recurrent(weights, sample["x"])) == sample["y"]).astype(jnp.float32)
+
+
+def sequences(seed):
+    rng = np.random.default_rng(seed)
+    y = np.tile(np.arange(3), 300)
+    phase, pace = 2 * np.pi * rng.random((y.size, 1)), np.array([0.5, 0.9, 1.4])[y, None]
+    x = np.sin(pace * np.arange(16) + phase) + 0.3 * rng.normal(size=(y.size, 16))
+    x, y = x.astype(np.float32), y.astype(np.int32)
+    test, train = np.split(rng.permutation(y.size), [300])
+    parts = [train[own] for own in dealt(y[train], 16, 0.5, rng)]
+    inner, outer = rng.normal(size=(8, 8)) / 8**0.5, rng.normal(size=8)
+    start = [*(jnp.asarray(part, jnp.float32) for part in (inner, outer))]
+    start = [*start, *drawn_layers((8, 3), rng)]
+    problem = padded(recurrent_loss, recurrent_is_right, x, y, parts, test, start)
+    return Task(problem, fa.participation.without_replacement(4), None, test_error, True)
+
+
 CHOOSING = {
     "deep network": deep_network,
     "breast cancer": breast_cancer,
@@ -283,6 +367,10 @@ FRESH = {
     "wine": wine,
     "diabetes": diabetes,
     "factorisation": factorisation,
+    "friedman": friedman,
+    "counts": counts,
+    "spirals": spirals,
+    "sequences": sequences,
 }
 TASKS = CHOOSING | FRESH
 METHODS = {
