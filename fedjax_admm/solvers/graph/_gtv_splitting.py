@@ -70,7 +70,7 @@ from fedjax_admm.solvers.graph._units import BalancedUnits, GivenUnits, units_of
 from fedjax_admm.traffic import Traffic
 
 _EVERY = 10  # rounds between two looks at the weights, at first
-_LAST = 1000  # the round after which weights stay
+_LAST = 1000  # a look after this round is the last one: it is after round 1103
 _LONGEST = 5.0  # the factor by which a weight changes, at most
 _SHORTEST = 1.5  # the imbalance that is left as it is
 _STEPS = 300  # of conjugate gradients, at most

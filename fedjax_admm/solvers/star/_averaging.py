@@ -1,4 +1,4 @@
-"""Federated averaging and FedProx: clients start at the server's model, which is then their mean.
+"""Federated averaging and FedProx: the server takes the mean of models that clients improve.
 
     minimise over x   (1/N) sum_i f_i(x) + g(x)
 
