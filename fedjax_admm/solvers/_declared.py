@@ -1,9 +1,9 @@
-"""Fields that solvers alone declare: schedules, objects, exchanges, and numbers left to a run.
+"""Fields of solvers: schedules, penalties, exchanges, and numbers that follow from the curvature.
 
     rate: jax.Array = positive(curvature=lambda largest: 0.2 / largest)
 
-A number that is None follows from the largest curvature of the losses, which a run estimates before
-the first round; the run then fills the number in.
+If such a number is None, a run computes it from the largest curvature of the losses, which it
+estimates before the first round.
 """
 
 import re

@@ -1,12 +1,12 @@
 """The harness of solvers of factor models: a star whose clients have users of their own.
 
-A model is V, the factors of the items, shape (items, rank). What clients hold has a field `users`,
-U_i, which never leaves them. Besides the roles of `StarSolver` there is one more:
+The model is V, the factors of the items, shape (items, rank). The clients' state has a field
+`users`, U_i, which never leaves them. A solver implements the roles of `StarSolver` and one more:
 
     fit_users(ratings, users, items) -> users
 
-The roles `client` and `fit_users` read the ratings of some clients, `RatingsOf`. The ratings are
-held in blocks, and nothing of them is copied.
+The roles `client` and `fit_users` read the ratings of some clients (`RatingsOf`). The ratings are
+stored in blocks and are not copied.
 """
 
 from typing import Any, ClassVar, NamedTuple

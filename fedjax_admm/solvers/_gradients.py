@@ -1,4 +1,4 @@
-"""Gradient steps of clients, and the curvature of their losses, by which steps are chosen."""
+"""Gradient steps of clients, and an estimate of their losses' curvature, which sets step sizes."""
 
 from collections.abc import Callable
 from typing import Any

@@ -5,27 +5,29 @@ or over edges:
 
     start_nodes(problem, models) -> nodes               before the first round
     start_edges(graph, models) -> edges
-    message(nodes) -> (nodes, dim)                      goes to all neighbours alike
-    gather(graph, edges, known) -> pytree               comes to every node from its edges
+    message(nodes) -> (nodes, dim)                      the same for all neighbours
+    gather(graph, edges, known) -> pytree               what a node receives from its edges
     node(problem, nodes, heard, key) -> nodes
 
-A `GraphSolver` keeps nothing on edges. A `FlowSolver` keeps a flow, which both ends compute alike:
+A `GraphSolver` keeps nothing on edges. A `FlowSolver` keeps one flow per edge, which both ends
+compute alike:
 
-    ahead(before, after) -> (nodes, dim)                what flows compare along edges
+    ahead(before, after) -> (nodes, dim)                whose differences along edges move flows
     edge(flows, difference, weights) -> flows
 
-A `LetterSolver` keeps two letters, one at each end, and a node's message depends on the edge:
+A `LetterSolver` keeps two vectors per edge (letters), one at each end, and a node's message depends
+on the edge:
 
     letter(models, letters) -> (edges, 2, dim)          goes to the other end
     edge(letters, received) -> letters
 
-The harness masks absent nodes, and edges with an absent end; computes only the rows that are drawn,
-where the problem can leave the others out (`Subset`); sends messages through the exchange; counts
+The harness masks absent nodes, and edges with an absent end. It computes only the drawn rows, if
+the problem can leave the others out (`Subset`). It sends messages through the exchange, and counts
 messages and their numbers.
 
 A node sends the same message to all its neighbours, and all receive it at the same time. Its
-*known* model is the last one that they received; the node knows it, too. Both ends of an edge
-compute from known models alone, so that they agree whatever the exchange does.
+*known* model is the last one that they received; the node knows it too. Both ends of an edge
+compute from known models only, so they agree with any exchange.
 """
 
 from dataclasses import replace

@@ -1,9 +1,9 @@
-"""How a client of a star solves its own problem `f_l(w) + weight_l ||w - centre_l||^2 / 2`.
+"""Local solvers: how a client minimises `f_l(w) + weight_l ||w - centre_l||^2 / 2`.
 
-An object in a solver's field `local`: `local_gradient()` takes some gradient steps,
-`local_optimizer()` takes steps of an optax optimiser, `local_prox()` takes the proximal map of the
-problem, exact or inexact as the problem has it. The first two also take steps without the quadratic
-term, as the clients of FedAvg and SCAFFOLD do.
+A local solver is an object in a solver's field `local`. `local_gradient()` takes some gradient
+steps, and `local_optimizer()` takes steps of an optax optimiser. `local_prox()` takes the proximal
+map of the problem, which may be exact or inexact. The first two also take steps without the
+quadratic term, as the clients of FedAvg and SCAFFOLD do.
 """
 
 from collections.abc import Callable

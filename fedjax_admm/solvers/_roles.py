@@ -1,4 +1,4 @@
-"""What every file of a solver needs, by one import: classes, messages, declarations of fields."""
+"""One import for the files of solvers: base classes, messages, and declarations of fields."""
 
 from fedjax_admm._pytrees import pytree_dataclass as pytree_dataclass
 from fedjax_admm._shown import short_repr as short_repr

@@ -1,8 +1,8 @@
-"""Schedules that see, in the roles of clients: what they see, and where it is kept.
+"""Schedules that depend on a client's state (`SeeingFormula`), for the clients of a solver.
 
-A client that takes part looks once, when it has read the server's model and before it works. What
-it sees fixes the value of its schedules for its work and for its upload, which the server may ask
-for again in later rounds. It is kept in the client's rows beside what the solver keeps there.
+A participating client evaluates such schedules once per round, after it has read the server's model
+and before it works. The values hold for its work and for its upload, which the server may use again
+in later rounds. Their inputs are stored in the client's rows beside the state of the solver.
 """
 
 from dataclasses import fields, is_dataclass

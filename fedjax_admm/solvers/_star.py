@@ -1,7 +1,7 @@
 """The harness of solvers whose clients send messages to one server.
 
-A solver implements roles, each a function of stacked rows: of all clients, of those that are drawn,
-or of the single row that a real client is.
+A solver implements roles. Each role is a function of stacked rows: of all clients, of the drawn
+clients, or of the single row of a real client.
 
     start_server(model, num_clients) -> server          before the first round
     start_clients(problem, models, key) -> clients, said
@@ -12,13 +12,13 @@ or of the single row that a real client is.
     apply_decoded(clients, values) -> clients           where the channel has changed their messages
     reply(clients, answer) -> clients                   where the server answers within the round
 
-Two kinds of values go up. `Said` counts in its round alone, such as a gradient; a client returns it
-beside its state. An `Upload` is a function of the client's state, and the server remembers the last
-one of every client, absent ones included, as all methods with dual variables do.
+Two kinds of values go up. `Said` counts in its round only, such as a gradient; a client returns it
+beside its state. An `Upload` is a function of the client's state. The server remembers the last
+upload of every client, including absent ones, as methods with dual variables need.
 
-The harness masks absent clients; computes only the rows that are drawn, where the problem can leave
-the others out (`Subset`); averages uploads, anew or by increments where rows are drawn; sends
-messages through the exchange; counts messages and their numbers.
+The harness masks absent clients. It computes only the drawn rows, if the problem can leave the
+others out (`Subset`). It averages uploads, by increments if rows are drawn. It sends messages
+through the exchange, and counts messages and their numbers.
 """
 
 import math

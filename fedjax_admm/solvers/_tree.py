@@ -1,7 +1,7 @@
 """The harness of solvers on a tree: every server with its children is a star.
 
-A solver implements roles, each a function of rows stacked over the clients, or over the servers of
-one level; the clients are level 0, wherever in the tree they are:
+A solver implements roles. Each role is a function of rows stacked over the clients, or over the
+servers of one level. The clients are level 0, wherever in the tree they are:
 
     start_clients(problem, models) -> clients           before the first round
     start_servers(level, models) -> servers
@@ -12,20 +12,20 @@ one level; the clients are level 0, wherever in the tree they are:
     apply_decoded(level, nodes, values) -> nodes        where the channel has changed the messages
     root(received) -> (dim,)                            the model of the root
 
-A round is a number of passes and one update of the root. A pass updates the clients, and then the
-servers level by level, from the deepest to the first. Nodes read the models that their parents had
-before the pass; servers use the last uploads of their children, of this pass or of an earlier one.
-Only the root's children communicate once per round: they read the root's model in the first pass,
-and send one message in the last.
+A round has a number of passes and then one update of the root. A pass updates the clients, and then
+the servers level by level, from the deepest to the first. Nodes read the models that their parents
+had before the pass. Servers use the last uploads of their children, of this pass or of an earlier
+one. The root's children communicate with the root once per round: they read its model in the first
+pass, and send one message in the last.
 
-The harness masks absent nodes; adds up the uploads of all children of a server; sends messages
-through the exchange; counts messages and their numbers. With an exchange, a server aggregates the
-last uploads u_c of its children with weights s_c, clients and servers alike:
+The harness masks absent nodes and adds up the uploads of all children of a server. It sends
+messages through the exchange, and counts messages and their numbers. With an exchange, a server
+aggregates the last uploads u_c of its children, clients and servers alike, with weights s_c:
 
     sum_c s_c u_c  ->  (sum_c s_c) Agg_s(u^_c : c in C)
 
-An absent node keeps the model that it read last. Delays count passes. Byzantine nodes send false
-uploads to their parents, and true models to their children.
+An absent node keeps the model that it read last. Delays are counted in passes. Byzantine nodes send
+false uploads to their parents, and true models to their children.
 """
 
 from typing import Any, ClassVar, NamedTuple

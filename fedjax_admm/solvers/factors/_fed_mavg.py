@@ -1,20 +1,20 @@
 """FedMAvg: federated averaging for matrix factorisation, the baseline of FedMC-ADMM.
 
-With p clients in all, of which some are drawn, and the shared factors V of the items:
+There are p clients, some of which are drawn per round. V holds the shared factors of the items:
 
     U_i <- U_i - ( grad_U f_i(U_i, V) + lam U_i ) / c,        c = 1/2 lambda_max(V^T V)
     W_i <- W_i - ( grad_V f_i(U_i, W_i) / omega + gamma W_i ) / d_i,   from W_i = V,
                                                               d_i = 5 lambda_max(U_i^T U_i)
     V   <- mean of W_i over the drawn clients
 
-The paper prints omega = p, which makes the step p times shorter than intended ("paper"); omega = 1
-is "fair". All clients update their users in every round, or only the drawn ones. As printed, c and
-d_i ignore the weights: where lam exceeds c (few items, tiny factors) the steps diverge. V stays if
-no W_i arrives.
+The paper of FedMC-ADMM prints omega = p, which makes the step p times shorter than intended
+("paper"); omega = 1 is "fair". Either all clients or only the drawn ones update their users. As
+printed, c and d_i ignore the weights lam and gamma: if lam exceeds c (few items, tiny factors) the
+steps diverge. V does not change if no W_i arrives.
 
 Reference: S. Wang, T.-H. Chang, "Federated Matrix Factorization: Algorithm Design and Application
-to Data Clustering", IEEE Transactions on Signal Processing 70 (2022) 1625-1640; as compared with by
-P. Hytla et al., whose c and d_i are those of their code.
+to Data Clustering", IEEE Transactions on Signal Processing 70 (2022) 1625-1640. The form is that of
+the comparison by P. Hytla et al.; c and d_i are those of their code.
 """
 
 from typing import Any, NamedTuple

@@ -1,31 +1,33 @@
 """FedMC-ADMM: federated matrix completion by linearised ADMM with sampled clients.
 
-Each client i that takes part, with N inner steps per block, its copy W_i of the items' factors V,
-its dual variable Y_i and p clients in all:
+There are p clients. Each participating client i has its users' factors U_i, a copy W_i of the
+items' factors V and a dual variable Y_i. With N inner steps per block it computes
 
     U_i <- prox of R_i / L at ( U_i - grad_U f_i(U_i, W_i) / L ),                        N times
     W_i <- ( l W_i + beta V - grad_V f_i(U_i, W_i) / p - Y_i ) / (l + beta),             N times
     Y_i <- Y_i + beta (W_i - V)
 
-and the server, over all clients whether they took part or not,
+and the server computes, over all clients, absent ones included,
 
     V <- prox of R / (p beta) at 1/p sum_i ( W_i + Y_i / beta )
 
-with L an upper bound of the curvature of f_i in U (the Frobenius norm of W_i^T W_i), l one in W
-over p (that of U_i^T U_i). With the other block fixed the loss is one r x r quadratic per row:
-two passes over the client's ratings per round, however large N.
+L is an upper bound of the curvature of f_i in U, the Frobenius norm of W_i^T W_i. l is one of the
+curvature in W, the norm of U_i^T U_i, divided by p. With the other block fixed the loss is one
+quadratic in `rank` variables per row, so a round makes two passes over the client's ratings for
+any N.
 
-With an exchange a client sends M_i = W_i + Y_i / beta alone, and V is the prox of R / (p beta) at
-the aggregate of the last M_i^ that arrived. Half of the difference M_i - M_i^ is then taken from
-W_i, and half of it, times beta, from Y_i.
+With an exchange a client sends only M_i = W_i + Y_i / beta, and V is the prox of R / (p beta) at
+the aggregate of the last M_i^ that arrived. Half of the difference M_i - M_i^ is then subtracted
+from W_i, and half of it, times beta, from Y_i.
 
-On several devices (see `devices`) each works for its own clients and sends sums of (items, rank).
-A drawn fixed number of clients is dealt out evenly: their U_i, W_i and Y_i travel to the device
-that works for them, and back.
+On several devices (see `devices`) each device computes its own clients and sends sums of shape
+(items, rank). A fixed number of drawn clients is distributed evenly: their U_i, W_i and Y_i are
+moved to the device that computes them, and back.
 
 Reference: P. Hytla, T. T. A. Nghia, D. N. Phan, A. Rice, "A Linearized Alternating Direction
 Multiplier Method for Federated Matrix Completion Problems", Algorithm 1. Messages reveal which
-items a client rated, and the dual variable is its gradient: only ratings and U_i are private.
+items a client rated, and the dual variable is minus a gradient over p: only the ratings and U_i are
+private.
 """
 
 from dataclasses import replace

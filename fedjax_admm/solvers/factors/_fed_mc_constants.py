@@ -1,4 +1,9 @@
-"""Values of beta for FedMC-ADMM: what was found to work, and what the convergence proof asks for.
+"""Values of beta for FedMC-ADMM: those that work well, and the bound of the convergence proof.
+
+    typical   1e5 (users / 943) (100 / p)^2                       scaled from MovieLens 100K
+    theory    8 (8 + N) max_i l_i^2 / (p_min p min_i l_i),        l_i = ||U_i^T U_i||_F
+
+with p clients, N inner steps, and p_min the smallest probability of a client to be drawn.
 
 Reference: P. Hytla, T. T. A. Nghia, D. N. Phan, A. Rice, "A Linearized Alternating Direction
 Multiplier Method for Federated Matrix Completion Problems".

@@ -1,17 +1,17 @@
-r"""Models that agree with their graph: the linear system of a splitting, exact or by few steps.
+r"""The linear system for the models in the splitting for GTV minimisation.
 
-    (mu I + (s / metric_k) L_A) w_k = right_k        for every feature k, shape (nodes,)
+    (mu I + (s_k / metric_k) L_A) w_k = right_k      for every feature k, shape (nodes,)
 
-with the Laplacian `L_A = D^T diag(A) D` of the weights. One method solves it, conjugate gradients
-from the last solution, with one of two preconditioners:
+with the Laplacian `L_A = D^T diag(A) D` of the weights A. It is solved by conjugate gradients from
+the last solution, with one of two preconditioners:
 
-    Eigenvectors    (mu I + (s / metric_k) L_A)^-1, from an eigendecomposition of L_A: one step is
-                    exact, and it costs two products with a dense matrix (nodes, nodes)
-    Diagonal        (mu + (s / metric_k) A_i)^-1 with the weighted degrees A_i: some steps, each of
-                    which passes over the edges once
+    Eigenvectors    (mu I + (s_k / metric_k) L_A)^-1 from an eigendecomposition of L_A: one step is
+                    exact, and costs two products with a dense matrix (nodes, nodes)
+    Diagonal        (mu + (s_k / metric_k) A_i)^-1 with the weighted degrees A_i: several steps,
+                    each of which passes over the edges once
 
-As the system itself is applied with the edges of the problem, an eigendecomposition of another
-graph would make the iteration slower, not its limit another one; derivatives with respect to the
+The system itself is applied with the edges of the problem. The eigendecomposition of another graph
+would therefore slow down the iteration without changing its limit. Derivatives with respect to the
 weights are those of the solution.
 
 Reference: M. R. Hestenes, E. Stiefel, "Methods of conjugate gradients for solving linear systems",

@@ -1,9 +1,9 @@
-"""Rows that are replaced some at a time, in place: what is computed on the way stays in the cache.
+"""Updates of many rows block by block, in place, so that intermediate arrays stay in the cache.
 
-XLA computes what cannot be one loop (gathering rows, their lengths, their projections) with an
-array of all rows in between. Where flows outgrow the caches, these arrays travel to memory and
-back: of the time of a round on 5,000,000 edges they took two fifths, on 1,000,000 they needed six
-times the room of what is computed here (`benchmarks/growth.py` has the times).
+An update that is not one loop in XLA (gathered rows, their lengths, their projections) needs
+intermediate arrays of all rows. If these do not fit the caches, they are written to memory and read
+again. This took two fifths of the time of a round on 5,000,000 edges (`benchmarks/growth.py`), and
+on 1,000,000 edges it needed six times the memory of the blocks used here.
 """
 
 from collections.abc import Callable

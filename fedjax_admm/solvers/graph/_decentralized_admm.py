@@ -2,44 +2,47 @@
 
     minimise   sum_i f_i(x)   subject to x_i = x_j along every edge
 
-Each node keeps a letter y_ij of every neighbour j; with d_i its degree, one round is
+Node i has d_i neighbours j and keeps one auxiliary vector y_ij per neighbour (a letter, in the
+code). From y_ij = (x_i + x_j) / 2 at the start, one round is
 
     x_i  = argmin_x f_i(x) + rho d_i ||x - m_i||^2,    m_i = (1 / d_i) sum_j y_ij
     y_ji <- (1 - a) y_ji + a (2 x_i - y_ij)            for every neighbour j,  a = relaxation / 2
 
-from y_ij = (x_i + x_j) / 2. With relaxation 1 and full participation it is the ADMM of the paper,
-with one multiplier per node: `y_ij = (x_i + x_j) / 2 - alpha_ij / (2 rho)` with
-`alpha_ij = -alpha_ji`, `alpha_i = sum_j alpha_ij`, and
+With relaxation 1 and full participation this is the ADMM of the first paper, which has one
+multiplier per node: `y_ij = (x_i + x_j) / 2 - alpha_ij / (2 rho)` with `alpha_ij = -alpha_ji`,
+`alpha_i = sum_j alpha_ij`, and
 
     x_i     = argmin_x f_i(x) + alpha_i^T x + rho sum_j ||x - (x_i + x_j) / 2||^2
     alpha_i <- alpha_i + rho sum_j (x_i - x_j)
 
-A fixed point has all models equal and -alpha_i in the subdifferential of f_i; the multipliers add
-up to 0, so that the model is a minimiser. Convex losses need no gradients and no bound on rho.
+At a fixed point all models are equal and -alpha_i is in the subdifferential of f_i. The multipliers
+add up to 0, so the model is a minimiser. The method converges for convex losses and every rho, and
+needs no gradients.
 
-**Participation**: an absent node keeps its model and still receives letters. A round is then a step
-of some coordinates of an averaged operator, which converges almost surely. (Multipliers of nodes
-would no longer add up to 0, and the limit would be another point.)
+**Participation**: an absent node keeps its model and still receives messages. A round is then a
+step in some coordinates of an averaged operator, which converges almost surely. (The multipliers
+alpha_i would no longer add up to 0, and the limit would be another point.)
 
 A node without neighbours takes proximal steps of weight 2 rho to its own minimiser. Weights of
-edges do not enter. There is no field for a regulariser, because the proximal map of its sum with a
-loss does not follow from the two maps: put it into the losses, or take `pg_extra`.
+edges do not enter. There is no regulariser, because the proximal map of its sum with a loss does
+not follow from the two maps: add it to the losses, or take `pg_extra`.
 
-**Messages** (`exchange`): the letter `2 x_i - y_ij` travels from i to every neighbour j, each with
-a code and a delay of its own; it is false where i is Byzantine. y_ji moves towards what arrives,
-and stays where nothing arrives. A fixed point has `y_ji + y_ij = 2 x_i = 2 x_j` along every edge:
-models agree as soon as letters that settle arrive exactly, as coded differences do. Lost letters do
-not move the limit.
+**Messages** (`exchange`): node i sends `2 x_i - y_ij` to every neighbour j, each message with its
+own code and delay. A Byzantine node sends false messages. y_ji moves towards the message that
+arrives, and does not change if none arrives. A fixed point has `y_ji + y_ij = 2 x_i = 2 x_j` along
+every edge, so models agree if converging messages arrive exactly, as coded differences do. Lost
+messages do not change the limit.
 
-An aggregator takes the place of the mean in m_i. Honest neighbours still agree exactly at a fixed
-point, but `sum_i d_i (x_i - m_i) = 0` is lost, because the rule discards letters whose multipliers
-differ, and so the limit is not the minimiser. With full participation it does not depend on the
-start; with absent nodes and cycles in the graph it may depend on who was absent.
+An aggregator replaces the mean in m_i. Honest neighbours still agree exactly at a fixed point, but
+`sum_i d_i (x_i - m_i) = 0` no longer holds, because the aggregator discards messages that differ
+from the others. The limit is therefore not the minimiser. With full participation it does not
+depend on the start; with absent nodes and cycles in the graph it may depend on which nodes were
+absent.
 
 Reference: W. Shi, Q. Ling, K. Yuan, G. Wu, W. Yin, "On the Linear Convergence of the ADMM in
 Decentralized Consensus Optimization", arXiv:1307.5561, 2014; N. Bastianello, R. Carli, L. Schenato,
 M. Todescato, "Asynchronous Distributed Optimization over Lossy Networks via Relaxed ADMM: Stability
-and Linear Convergence", arXiv:1901.09252, 2021 (letters, relaxation, absent nodes).
+and Linear Convergence", arXiv:1901.09252, 2021 (auxiliary vectors, relaxation, absent nodes).
 """
 
 from typing import Any, ClassVar, NamedTuple

@@ -2,8 +2,9 @@
 
     minimise   sum_i f_i(x)
 
-over the nodes, all f_i convex with curvature at most L. With W the matrix of Metropolis weights,
-`W~ = (I + W) / 2` and row i of x the model of node i, the paper's rounds are
+over the nodes of a graph. All f_i are convex with curvature at most L. Let W be the matrix of
+Metropolis weights, `W~ = (I + W) / 2`, row i of x the model of node i and row i of grad f(x) the
+gradient of f_i there. The paper's rounds are
 
     x^1     = W x^0 - s grad f(x^0)
     x^(k+2) = (I + W) x^(k+1) - W~ x^k - s (grad f(x^(k+1)) - grad f(x^k))
@@ -12,36 +13,36 @@ The same iterates, from p^0 = 0, are computed here as
 
     x^+ = W x - s grad f(x) - p,    p^+ = p + (x - W x) / 2
 
-with one gradient and one message to every neighbour per round. The corrections p add up to 0. A
-fixed point has all models equal and -p_i = s grad f_i(x); the sum over the nodes says that the
+with one gradient and one message to every neighbour per round. The corrections p add up to 0. At a
+fixed point all models are equal and -p_i = s grad f_i(x). The sum over the nodes shows that the
 model is a minimiser.
 
-The paper asks for `s < (1 + lambda_min(W)) / L`. For equal quadratic losses the exact condition is
+The paper requires `s < (1 + lambda_min(W)) / L`. For equal quadratic losses the exact condition is
 `s < (5 + 3 lambda_min(W)) / (4 L)`; the default s = 1 / (2 L) meets it on every graph.
 
-**Participation**: absent nodes keep x and p, and W is that of the graph of those present. Fixed
-points and the sum of p stay the same; convergence is unproven, and slower than that of
+**Participation**: absent nodes keep x and p, and W is that of the graph of the present nodes. Fixed
+points and the sum of p stay the same. Convergence is not proved, and slower than that of
 `decentralized_admm`, for which it is proved.
 
 **Messages** (`exchange`): a node sends x to all its neighbours at the beginning of a round. The
-models as everybody knows them, x^, its own included, take the place of x in comparisons:
+known models x^ are those that the neighbours received last; the node knows its own. They replace x
+in the differences between nodes:
 
     x^+ = x - (x^ - W x^) - s grad f(x) - p,    p^+ = p + (x^ - W x^) / 2
 
-so that the corrections add up to 0 whatever the exchange does. At a fixed point the known models
-agree; with coded differences x^ = x there.
+The corrections therefore add up to 0 with any exchange. At a fixed point the known models agree;
+with coded differences x^ = x there.
 
-Known models that lag behind, as with coarse codes or delays, can make the method diverge: where x^
-is x of the round before, an eigenvalue mu of I - W needs `mu^2 < 4 s h (1 - mu / 2)` for losses of
-curvature h. `mixing` below 1 takes (1 - mixing) I + mixing W in the place of W, so that mu is
-smaller. `decentralized_admm` needs no such remedy.
+Known models that lag behind, as with coarse codes or delays, can make the method diverge. If x^ is
+x of the round before and the losses have the curvature h, every eigenvalue mu of I - W must satisfy
+`mu^2 < 4 s h (1 - mu / 2)`. `mixing` below 1 replaces W by (1 - mixing) I + mixing W, which makes
+mu smaller. `decentralized_admm` does not need this.
 
-An aggregator takes the place of W x^, with the weights of W. **The corrections then no longer add
-up to 0**: every model on which all agree is a fixed point for some corrections, and the limit
-depends on the start and on the path (less so for `decentralized_admm`). Nodes agree only where
-neighbourhoods overlap enough; on sparse graphs a median can stop before all agree.
-`centred_clipping` and `norm_bounding` do not help, because the corrections add up what Byzantine
-nodes move in every round.
+An aggregator replaces W x^, with the weights of W. **The corrections then no longer add up to 0**:
+every common model is a fixed point for some corrections, and the limit depends on the start and on
+the path (less so for `decentralized_admm`). Nodes agree only if neighbourhoods overlap enough; on
+sparse graphs a median can stop before all agree. `centred_clipping` and `norm_bounding` do not
+help, because the corrections add up the changes that Byzantine nodes cause in every round.
 
 Reference: W. Shi, Q. Ling, G. Wu, W. Yin, "EXTRA: An Exact First-Order Algorithm for Decentralized
 Consensus Optimization", arXiv:1404.6264, 2015, Algorithm 1.

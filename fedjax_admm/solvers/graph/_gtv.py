@@ -1,30 +1,32 @@
-"""Networked federated learning by generalised total variation (GTV) minimisation.
+"""GTV minimisation by a primal-dual method: one model per node, coupled along the edges.
 
     minimise   sum_i L_i(w_i) + lam sum_e A_e phi(w_{h_e} - w_{t_e})
 
-over the models w_i of the nodes of a graph, with a flow u_e (the dual variable) on every edge. With
-(D w)_e = w_{h_e} - w_{t_e}, steps tau_i = c / degree_i and sigma = margin / c, one round is
+over the models w_i of the nodes of a graph. GTV stands for generalised total variation. The dual
+variable is a flow u_e on every edge. With (D w)_e = w_{h_e} - w_{t_e}, the steps
+tau_i = c / degree_i and sigma = margin / c, one round is
 
     v_i   = w_i - tau_i (D^T u)_i
     w_i^+ = argmin_z L_i(z) + ||z - v_i||^2 / (2 tau_i)
     s_e   = u_e + sigma (D (2 w^+ - w))_e
     u_e^+ = argmin_z lam A_e phi*(z / (lam A_e)) + ||z - s_e||^2 / (2 sigma)
 
-Every node sends its model to its neighbours once per round; weights enter the flows alone. With
-margin <= 1/2 the norm `||Sigma^(1/2) D T^(1/2)||` is at most 1 (equality on bipartite graphs), and
-the iterates converge for convex losses.
+Every node sends its model to its neighbours once per round. The weights A_e enter in the last line
+only. With margin <= 1/2 the norm `||Sigma^(1/2) D T^(1/2)||`, Sigma and T being diagonal matrices
+of the steps, is at most 1 (equality on bipartite graphs), and the iterates converge for convex
+losses.
 
 Nodes without neighbours stay at their own minimiser. An absent node keeps its model, and a flow
 changes only if both ends of its edge are present; the fixed points stay the same.
 
 **Messages** (`exchange`): a node sends w^+ to all its neighbours. Both ends of an edge compute its
-flow from the models as everybody knows them, w^,
+flow from the known models w^, which are those that the neighbours received last,
 
     s_e   = u_e + sigma (D (2 w^^+ - w^))_e
 
-and a node continues from its own model. Fixed points with w^ = w, as of coded differences, stay the
-same. There is no aggregator: as ||u_e|| <= lam A_e (in the norm dual to the penalty's), a Byzantine
-neighbour pulls a node by at most lam A_e.
+and a node continues from its own model. Fixed points with w^ = w stay the same, such as those of
+coded differences. There is no aggregator: since ||u_e|| <= lam A_e in the dual norm of the penalty,
+a Byzantine neighbour pulls a node by at most lam A_e.
 
 Reference: Y. SarcheshmehPour, Y. Tian, L. Zhang, A. Jung, "Clustered Federated Learning via
 Generalized Total Variation Minimization", 2023, Algorithm 1; L. Condat, "A primal-dual splitting

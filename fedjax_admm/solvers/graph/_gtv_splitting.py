@@ -1,10 +1,10 @@
-"""GTV minimisation without parameters: relaxed splitting between nodes and edges.
+"""GTV minimisation that tunes itself: relaxed splitting between nodes and edges.
 
     minimise   sum_i L_i(x_i) + lam sum_e A_e phi(z_e)   subject to   x = w,  z = D w
 
-with (D w)_e = w_{h_e} - w_{t_e}. A node keeps x_i and the slope y_i of L_i there, an edge a
-difference z_e and a flow A_e u_e; a server that knows the graph holds models w and all edges. One
-round, with weights mu, s_k > 0, S = diag(s) and the relaxation alpha,
+with (D w)_e = w_{h_e} - w_{t_e}. A node keeps x_i and the slope y_i of L_i at x_i. An edge has a
+difference z_e and a flow A_e u_e. A server that knows the graph holds the models w and all edges.
+With the weights mu > 0 and s_k > 0, S = diag(s) and the relaxation alpha, one round is
 
     w     = argmin_w mu sum_i |w_i - x_i + y_i / mu|^2
                      + sum_e A_e ||(D w)_e - z_e + S^-1 u_e||_S^2
@@ -13,25 +13,26 @@ round, with weights mu, s_k > 0, S = diag(s) and the relaxation alpha,
     y_i^+ = y_i + mu (m_i - x_i^+)                           + ||u - u_e - S d_e||_{S^-1}^2 / 2
                                                    z_e^+ = d_e + S^-1 (u_e - u_e^+)
 
-`|.|` is measured in the mean curvature of the nodes that have data (balanced units). Edges have one
-weight s_k per axis of these units where phi is a function of ||.||_2 (`isotropic`), and one for all
-axes otherwise; then a node without data can be slow where features have different units. **The
-penalty acts on differences of models in the units in which they are given.** The system of w is
-solved by an eigendecomposition of the Laplacian, or by conjugate gradients on large graphs
-(`_agreement`).
+The norm `|.|` measures models in the mean curvature of the nodes that have data (balanced units,
+`_units`). If phi is a function of ||.||_2 (`isotropic`), each axis k of these units has a weight
+s_k; otherwise all axes have the same weight, and the model of a node without data can converge
+slowly if features have different units. **The penalty acts on differences of models in the units in
+which they are given.** The linear system for w is solved by an eigendecomposition of the Laplacian,
+or by conjugate gradients on large graphs (`_agreement`).
 
-A node without data between two groups, with as many neighbours in each, hardly bends the objective:
-on 5000 edges with a few such nodes a relative gap of 6e-6 stays, with an objective 1e-6 above the
-optimum. The certificates say so.
+The objective hardly depends on a node without data that has as many neighbours in each of two
+groups. On 5000 edges with a few such nodes the relative gap stays at 6e-6 and the objective at 1e-6
+above the optimum; the certificates report this.
 
-It is Douglas-Rachford's splitting: for convex losses and penalties and 0 < alpha < 2, (x, z)
-converges to (w*, D w*) and (y, A u) to the dual solution, whatever mu and s are. These are
-balanced: mu (s_k) grows where nodes (edges) disagree with w (D w) by more than they move, and else
-shrinks, by a factor of at most 5, after 10, 20, 30, ... rounds, ever more rarely, and never after
-round 1000, so that the proof for constants holds.
+The method is Douglas-Rachford splitting: for convex losses and penalties, 0 < alpha < 2 and all
+constant mu and s, (x, z) converges to (w*, D w*) and (y, A u) to a dual solution. The weights are
+balanced after 10, 20, 30, 40, 50, 62, ... rounds, at growing intervals, and for the last time after
+1103 rounds; the proof for constant weights applies from then on. mu is multiplied by the quotient
+of |w - x| and |x^+ - x|, limited to the range from 1/5 to 5, and does not change where the quotient
+lies between 1/1.5 and 1.5. Each s_k is balanced in the same way by the edges.
 
-An absent node keeps x_i and y_i (blocks of a splitting may be updated at random); edges belong to
-the server. Flows A_e u_e are feasible in every round.
+An absent node keeps x_i and y_i, as blocks of a splitting may be updated at random. Edges belong to
+the server. The flows A_e u_e are feasible in every round.
 
 Reference: J. Eckstein, D. P. Bertsekas, "On the Douglas-Rachford splitting method and the proximal
 point algorithm for maximal monotone operators", Mathematical Programming 55 (1992) 293-318;
@@ -69,7 +70,7 @@ from fedjax_admm.solvers.graph._units import BalancedUnits, GivenUnits, units_of
 from fedjax_admm.traffic import Traffic
 
 _EVERY = 10  # rounds between two looks at the weights, at first
-_LAST = 1000  # the round after which weights stay
+_LAST = 1000  # a look after this round is the last one: it is after round 1103
 _LONGEST = 5.0  # the factor by which a weight changes, at most
 _SHORTEST = 1.5  # the imbalance that is left as it is
 _STEPS = 300  # of conjugate gradients, at most

@@ -2,14 +2,14 @@
 
     minimise   (1 / N) sum_i f_i(x) + g(x)
 
-over the N nodes of a graph, all f_i convex with curvature at most L. With W the matrix of
-Metropolis weights and p^0 = 0, one round is
+over the N nodes of a graph. All f_i are convex with curvature at most L, and g is convex. With the
+matrix W of Metropolis weights, row i of x the model of node i and p^0 = 0, one round is
 
     h = W x - s grad f(x) - p,    p^+ = p + (x - W x) / 2,    x^+ = prox_{s g}(h)
 
-row by row; these are the iterates of the paper. The corrections p add up to 0. A fixed point has
-all models equal and -p_i - s grad f_i(x) in s dg(x); the sum over the nodes says that the model is
-a minimiser. Steps, absent nodes and messages are those of EXTRA.
+with the prox row by row. These are the iterates of the paper. The corrections p add up to 0. At a
+fixed point all models are equal and -p_i - s grad f_i(x) in s dg(x). The sum over the nodes shows
+that the model is a minimiser. The conditions on s, absent nodes and messages are those of `extra`.
 
 Reference: W. Shi, Q. Ling, G. Wu, W. Yin, "A Proximal Gradient Algorithm for Decentralized
 Composite Optimization", IEEE Transactions on Signal Processing 63(22), 2015,

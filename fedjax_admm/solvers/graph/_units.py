@@ -1,16 +1,16 @@
-r"""Units in which the nodes of a network answer: the losses' own, where these are known.
+r"""Balanced units of the models of a network, in which the mean curvature is the identity.
 
-A splitting converges fast where the distance in which it moves models is the curvature of the
-losses. With the mean curvature G of the nodes that have data (features in natural units make it
-ill-conditioned, a constant feature makes it far from diagonal),
+A splitting converges fast if it measures models in the curvature of the losses. The mean curvature
+G of the nodes that have data is ill-conditioned if features have natural units, and far from
+diagonal if a feature is constant. With the eigendecomposition of G,
 
     G = V diag(metric) V^T,      w = turn v,      turn = V diag(metric)^(-1/2)
 
-v are models in balanced units, in which G is the identity. The problem stays the same: losses are
-those of w, and so is the penalty of differences, for which `turn^T turn = 1 / metric` is diagonal.
+v are models in balanced units. The problem stays the same: its losses and its penalty of
+differences are those of w, and `turn^T turn = diag(1 / metric)`.
 
-Losses that know themselves in other units have `second_moments` and `in_units`; those of more than
-`LARGEST` features, and all others, are answered in the units that they have.
+Losses with `second_moments` and `in_units` have balanced units up to `LARGEST` features. Other
+losses are used in their own units.
 """
 
 from typing import Any

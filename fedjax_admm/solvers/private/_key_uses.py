@@ -1,13 +1,13 @@
 """A record of the keys from which private runs of this process have drawn noise.
 
-The noise of a round follows from the key and the number of the round. Subtracting the messages of
-two runs with the same noise cancels it: with two clipping norms c and 2 c, whose noise is that of
-one and twice that, `2 v - v'` is exact. So a key serves for one course of events: the same solver,
-problem and participation in the same rounds. A repetition is harmless, since its messages are the
-same.
+The noise of a round follows from the key and the number of the round. The messages of two runs with
+one key can cancel the noise: with the clipping norms c and 2 c the noise is n and 2 n, and
+`2 v - v'` is free of it. A key may therefore be used for one course of events only: the same
+solver, problem and participation in the same rounds. A repetition does no harm, since its messages
+are the same.
 
-The record sees concrete calls of this process: neither traced keys, solvers, problems and states
-nor other processes. It remembers the last `_KEYS` keys.
+The record contains calls with concrete arrays in this process. It contains no traced keys, solvers,
+problems and states, and no calls of other processes. It holds the last `_KEYS` keys.
 """
 
 import contextlib

@@ -1,11 +1,10 @@
 """Common parts of the private solvers: clients send noisy models along the edges of a graph.
 
-A client's work ends with a release, and its message is what it has released: noise comes before
-anything leaves the client. The exchange comes after the release: v^, what everybody knows of a
-client, is made from what was released, by the attack, the channel and the delay, none of which sees
-data. So the ledger does not depend on the exchange. v^ takes the place of v everywhere, also at the
-client itself, whose next step begins at a public point. No compressor stands before the release: it
-can move a message by more than one sample does, so that the clipping norm would bound nothing.
+A client releases its model, which adds the noise, and sends only the release v. The exchange comes
+after the release: the attack, the channel and the delay make the known model v^ from v without any
+data, so the ledger does not depend on the exchange. v^ replaces v everywhere, also at the client
+itself, whose next step begins at this public point. A compressor before the release is not allowed:
+the compressed message can move by more than the clipping norm bounds.
 """
 
 from typing import Any, ClassVar, NamedTuple, cast

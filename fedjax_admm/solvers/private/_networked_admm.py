@@ -1,23 +1,26 @@
 """zCDP-NFL: private networked ADMM for nonsmooth objectives.
 
-Client k with degree d_k keeps a model w_k to itself and sends v_k, which is w_k with noise. With
-g_k a (clipped) subgradient of its f_k, `a_k = 1 / (1 / eta_n + 2 rho d_k)` and n its own count of
-releases, one round is
+    minimise   sum_k f_k(w_k)   subject to w_k = w_l on every edge of a graph
+
+Client k has d_k neighbours l and M_k samples. It keeps its model w_k to itself and sends v_k, which
+is w_k with noise. Let n be its own count of releases, g_k a subgradient of f_k in which each
+sample's gradient is clipped to the norm c, and `a_k = 1 / (1 / eta_n + 2 rho d_k)`. From a public
+start and gamma_k = 0, one round is
 
     w_k     <- v_k - a_k ( g_k(v_k) + gamma_k + rho sum_l (v_k - v_l) )
     v_k     <- w_k + noise of sensitivity 2 c a_k / M_k             (sent to all neighbours)
     gamma_k <- gamma_k + rho sum_l (v_k - v_l)
 
-from zero. The first line minimises the linearised augmented Lagrangian. The dual variables are kept
-as flows u on the edges, gamma_k = (D^T u)_k and u <- u + rho D v, so that they always add up to 0.
+The first line minimises the linearised augmented Lagrangian. The dual variables are stored as flows
+u on the edges, gamma_k = (D^T u)_k and u <- u + rho D v, so they always add up to 0.
 
-An absent client keeps everything; its neighbours use what it sent last, and a flow changes only if
-both ends are present. Fixed points stay the same: all w_k = w_c, -gamma_k in the subdifferential of
-f_k.
+An absent client keeps its state, and its neighbours use its last release. A flow changes only if
+both ends of its edge are present. The fixed points stay the same: all w_k equal the minimiser, and
+-gamma_k is in the subdifferential of f_k there.
 
-**Messages** (`exchange`): the known models v^ take the place of v at both ends of an edge; the
-ledger does not change. There is no aggregator: the dual variables are sums of flows, through which
-a Byzantine node would pull its neighbours ever farther.
+**Messages** (`exchange`): the known models v^ replace v at both ends of an edge; the ledger does
+not change. There is no aggregator: the dual variables are sums of flows, by which a Byzantine node
+would move its neighbours without bound.
 
 Reference: F. Gauthier, C. Gratton, N. K. D. Venkategowda, S. Werner, "Private Networked Federated
 Learning for Nonsmooth Objectives", Algorithm 1, with the signs of the augmented Lagrangian.

@@ -1,16 +1,17 @@
-r"""P-ADMM: private networked ADMM with exact local minimisation, which zCDP-NFL is compared with.
+r"""P-ADMM: private networked ADMM with exact local minimisation, a baseline of zCDP-NFL.
 
     w_k     <- argmin_w f_k(w) + w^T gamma_k + rho sum_l || w - (v_k + v_l) / 2 ||^2
     v_k     <- w_k + noise of sensitivity 2 c / ( M_k (2 rho d_k + 2 l2 / K) )
     gamma_k <- gamma_k + rho sum_l (v_k - v_l)
 
-for smooth losses without l1. With clipping, f_k has the losses whose slopes are the clipped ones:
-for least squares, Huber's. The sensitivity follows from strong convexity, of which only the part
-that does not depend on data counts; it is that of the exact minimiser, which damped Newton steps
-approach to rounding.
+The symbols are those of `private_networked_admm`; K is the number of clients and l2 the weight of
+||w||^2. The losses must be smooth and have no l1 term. With clipping, f_k has the loss whose slopes
+are the clipped ones, which is Huber's loss for squares. The sensitivity follows from the part of
+the strong convexity that does not depend on data. It is that of the exact minimiser, which damped
+Newton steps reach to rounding.
 
-**Messages** (`exchange`): as in zCDP-NFL (`private_networked_admm`), after the release and without
-an aggregator.
+**Messages** (`exchange`) are those of `private_networked_admm`: after the release, without an
+aggregator.
 
 Reference: J. Ding, Y. Gong, M. Pan, Z. Han, "Optimal Differentially Private ADMM for Distributed
 Machine Learning", IEEE Big Data 2019.

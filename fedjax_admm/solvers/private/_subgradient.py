@@ -1,15 +1,15 @@
-"""The private distributed subgradient method, with which zCDP-NFL is compared.
+"""The private distributed subgradient method, a baseline of zCDP-NFL.
 
     w_k <- sum_l m_kl v_l - eta_n g_k(v_k),    v_k <- w_k + noise of sensitivity 2 c eta_n / M_k
 
-with Metropolis weights m_kl = 1 / (1 + max(d_k, d_l)) on edges and m_kk = 1 - sum_l m_kl, n the
-client's own count of releases and g_k its (clipped) subgradient. An absent client keeps everything;
-its neighbours use what it sent last.
+The Metropolis weights are m_kl = 1 / (1 + max(d_k, d_l)) on edges and m_kk = 1 - sum_{l != k} m_kl;
+the sum in w_k runs over the neighbours and k itself. n, g_k, c, d_k and M_k are those of
+`private_networked_admm`. An absent client keeps its state, and its neighbours use its last release.
 
-**Messages** (`exchange`): the known models v^ take the place of v; the ledger does not change. An
-aggregator takes the place of the mean, with the weights m_kl, of all neighbours and of the client
-itself. Models then agree as the step falls, where neighbourhoods overlap enough, but the rule does
-not keep the mean of all clients: gradients count by how often the rule picks their clients.
+**Messages** (`exchange`): the known models v^ replace v; the ledger does not change. An aggregator
+replaces the mean with the weights m_kl of all neighbours and the client itself. Models then agree
+as the step falls, if neighbourhoods overlap enough. The aggregator does not preserve the mean of
+all clients, so a gradient counts by how often its client is selected.
 
 Reference: A. Nedic, A. Ozdaglar, "Distributed Subgradient Methods for Multi-Agent Optimization",
 IEEE Transactions on Automatic Control 54(1), 2009, equation (3); L. Xiao, S. Boyd, S. Lall, "A

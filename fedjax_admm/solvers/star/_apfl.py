@@ -1,8 +1,8 @@
-"""APFL: each client mixes a model of its own with the shared one, and learns how much of each.
+"""APFL: each client mixes its own model with the shared one, and learns the weight.
 
     vbar_i = alpha_i v_i + (1 - alpha_i) w        is the personal model of client i
 
-One round of the clients S that take part, with the old values on the right of each of K steps:
+One round of the participating clients S has K local steps, with old values on the right sides:
 
     w_i     <- w  before the first step
     w_i     <- w_i - eta grad f_i(w_i)
@@ -14,11 +14,11 @@ One round of the clients S that take part, with the old values on the right of e
 The slopes of v_i and alpha_i are the derivatives of f_i(vbar_i). Messages are those of FedAvg; v_i
 and alpha_i are never sent. Both gradients of a step have the same minibatch.
 
-**Limits.** w is that of FedAvg, with its bias. With K = 1 a fixed point has
-alpha_i grad f_i(vbar_i) = 0: unless alpha_i = 0, a personal model ends at a stationary point of its
-client's own loss, and the shared model helps along the way alone. With K > 1 the sum of these
-slopes over the K steps of a round vanishes, in which w_i moves: vbar_i stays away from a stationary
-point by about (1 - alpha_i) times the length of that way.
+**Limits.** w is that of FedAvg, with its bias. With K = 1 a fixed point has alpha_i grad
+f_i(vbar_i) = 0. Unless alpha_i = 0, a personal model converges to a stationary point of its
+client's own loss, and the shared model only changes the iterates before. With K > 1 the sum of
+these slopes over the K steps of a round vanishes. Since w_i moves during the round, vbar_i stays
+away from a stationary point by about (1 - alpha_i) times the length of that move.
 
 Reference: Y. Deng, M. M. Kamani, M. Mahdavi, "Adaptive Personalized Federated Learning",
 arXiv:2003.13461, Algorithm 1, and its adaptive mixing weights.

@@ -1,4 +1,4 @@
-"""Federated averaging and FedProx: clients work on their own from the server's model.
+"""Federated averaging and FedProx: the server takes the mean of models that clients improve.
 
     minimise over x   (1/N) sum_i f_i(x) + g(x)
 
@@ -10,28 +10,27 @@ One round of the clients S that take part:
 
     x <- prox_{s g}(mean over i in S of w_i)                        at the server
 
-with s the length of the gradient step to which the clients' work amounts where the losses are
-linear: K eta, 1 / mu_p, or the mean of tau_i over S. Where a problem says whose data are
-accessible, the other clients stay silent. If no client sends, the model stays. With a
-`server_optimizer` the server takes the step of that optimiser along x - mean of w_i in the place of
-the mean: FedAvgM, FedAdam, FedYogi, FedAdagrad.
+For linear losses the clients' work equals a gradient step; s is its length: K eta, 1 / mu_p, or the
+mean of tau_i over S. If a problem has `accessible`, clients without accessible data do not send. If
+no client sends, the model does not change. With a `server_optimizer` the server takes that
+optimiser's step along x - mean of w_i instead: FedAvgM, FedAdam, FedYogi, FedAdagrad.
 
-**Limits.** With K = 1 and full participation FedAvg is the proximal gradient method and ends at the
-minimiser. Otherwise both are biased wherever clients differ: for quadratic losses with Hessians A_i
-and minimisers x_i*, without g,
+**Limits.** With K = 1 and full participation FedAvg is the proximal gradient method and converges
+to the minimiser. Otherwise both methods are biased if clients differ: for quadratic losses with
+Hessians A_i and minimisers x_i*, without g, the limit is
 
     x = (sum_i Q_i)^{-1} sum_i Q_i x_i*,    Q_i = I - (I - eta A_i)^K            FedAvg
                                             Q_i = A_i (A_i + mu_p I)^{-1}        FedProx, exact
 
-(the latter minimises the mean of the Moreau envelopes). Under partial participation the model
+which for FedProx minimises the mean of the Moreau envelopes. Under partial participation the model
 fluctuates without converging, even with K = 1. SCAFFOLD, FedDyn, FedDR and federated ADMM have no
 such bias. Weights w_i of clients (of sum 1) belong in the losses, as N w_i f_i.
 
 References: H. B. McMahan et al., "Communication-Efficient Learning of Deep Networks from
 Decentralized Data", AISTATS 2017, arXiv:1602.05629 (FedAvg); T. Li et al., "Federated Optimization
-in Heterogeneous Networks", MLSys 2020, arXiv:1812.06127, Algorithm 2 (FedProx); the third form is
-the one with which GTV minimisation was compared: Y. SarcheshmehPour et al., "Clustered Federated
-Learning via Generalized Total Variation Minimization", 2023.
+in Heterogeneous Networks", MLSys 2020, arXiv:1812.06127, Algorithm 2 (FedProx); Y. SarcheshmehPour
+et al., "Clustered Federated Learning via Generalized Total Variation Minimization", 2023 (the third
+form, with which GTV minimisation is compared).
 """
 
 from typing import Any, ClassVar, NamedTuple

@@ -2,15 +2,15 @@ r"""FSMDM: federated smoothing ADMM with a Moreau envelope, for differences of c
 
     minimise over w   sum_l f_l(w) + g(w),    f_l = Gamma_l - phi_l
 
-The consensus x_l = w is replaced by the exact penalty omega ||w - x_l||_1, split with the copies
-g_l = x_l and q_l = w. Client l descends on the augmented Lagrangian
+The constraint x_l = w of client l is replaced by the exact penalty omega ||w - x_l||_1, which is
+split with the copies g_l = x_l and q_l = w. The augmented Lagrangian of client l is
 
     Gamma_l(x) - e_l(z, mu_phi) + <psi, x - z> + sigma_psi/2 ||x - z||^2
       + omega h(g - q, mu_h) + <xi, x - g> + sigma_xi/2 ||x - g||^2
       + <zeta, w - q> + sigma_xi/2 ||w - q||^2
 
-with e_l the Moreau envelope of phi_l and h the smoothed l1 norm. One local update of client l,
-k = its own count of updates, this one included:
+with the Moreau envelope e_l of phi_l and the smoothed l1 norm h. With the client's own count k of
+updates, including the present one, a local update computes
 
     sigma_psi = c sqrt(k),  mu_phi = alpha / sqrt(k),  sigma_xi = d sqrt(k),  mu_h = beta / sqrt(k)
     x    <- Prox_Gamma((sigma_psi z + sigma_xi g - psi - xi) / upsilon; 1/upsilon),
@@ -18,29 +18,29 @@ k = its own count of updates, this one included:
     z    <- Prox_{-e(., mu_phi)}(x + psi / sigma_psi; 1 / sigma_psi)                    (20)-(22)
     psi  <- psi + sigma_psi (x - z)                                                     (24)
     A = x + xi / sigma_xi,  B = w + zeta / sigma_xi,
-    e = Prox_{f(., mu_h)}(B - A; 2 omega / sigma_xi)
+    e = Prox_{h(., mu_h)}(B - A; 2 omega / sigma_xi)
     g, q <- (A + B - e) / 2, (A + B + e) / 2                                            (23)
     xi   <- xi + sigma_xi (x - g),  zeta <- zeta + sigma_xi (w - q)                     (25), (26)
 
-Here e = (B - A) - 2 y / sigma_xi with y = omega clip((B - A) / (mu_h + 2 omega / sigma_xi), -1, 1),
-so that g = A + y / sigma_xi, q = B - y / sigma_xi, xi = -y and zeta = y, which is how it is
-computed: the duals are slopes of the smoothed link, bounded by omega.
+The code uses the closed form of the last two lines: e = (B - A) - 2 y / sigma_xi with
+y = omega clip((B - A) / (mu_h + 2 omega / sigma_xi), -1, 1), hence g = A + y / sigma_xi,
+q = B - y / sigma_xi, xi = -y and zeta = y. The duals are slopes of the smoothed link, which omega
+bounds.
 
-The server averages the last upload of everybody, with s_l = d sqrt(k_l + 1), S = sum_l s_l:
+The server averages the last uploads of all clients, with s_l = d sqrt(k_l + 1), S = sum_l s_l:
 
     w <- sum_l (s_l q_l - zeta_l) / S                                                   (27)
 
-and, where there is a regulariser g (not to be confused with the copies g_l; it is none of the
-paper's), it is what minimises g besides:
+The paper has no regulariser. With a regulariser g (which is not a copy g_l) the server computes
 
     w <- prox_{g / S}(sum_l (s_l q_l - zeta_l) / S)
 
-With an exchange the clients' uploads are u_l = q_l - zeta_l / s_l with the weights s_l, and for the
-mean in (27) stands a location of what the server heard last of everybody. Where u^_l arrives in
-the place of u_l, the client goes on with q_l - (u_l - u^_l) / 2 and zeta_l + s_l (u_l - u^_l) / 2.
+With an exchange the clients' uploads are u_l = q_l - zeta_l / s_l with the weights s_l, and the
+aggregate of all clients' last uploads replaces the mean in (27). Where u^_l arrives in the place of
+u_l, the client continues with q_l - (u_l - u^_l) / 2 and zeta_l + s_l (u_l - u^_l) / 2.
 
-Misprints of the paper that are corrected here: the centre of the z-step has a plus sign (with the
-printed minus the iterates blow up within tens of rounds), and so has the quadratic part of (23).
+Two misprints of the paper are corrected: the centre of the z-step has a plus sign (with the printed
+minus the iterates diverge within tens of rounds), and so has the quadratic part of (23).
 
 Reference: R. Mirzaeifard, A. Moradi, M. Yukawa, S. Werner, "Federated Smoothing ADMM for
 Localization", arXiv:2503.09497 (2025), Algorithm 1. Numbers in brackets are its equations.

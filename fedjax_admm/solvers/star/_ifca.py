@@ -1,20 +1,19 @@
-"""The iterative federated clustering algorithm (IFCA): k models, every node picks one.
+"""The iterative federated clustering algorithm (IFCA): every node chooses one of k models.
 
     j_i     = argmin_j L_i(theta_j)                                      (every node)
     theta_j <- prox_{rate a g}(theta_j - (rate / n) sum over i with j_i = j of grad L_i(theta_j))
 
 It looks for a minimum of (1/n) sum_i min_j L_i(theta_j) + sum_j g(theta_j). The sum runs over the
-nodes that are present and is divided by all n; a is the share of those present, so that g counts as
-much as the losses in every round. Where a problem says whose data are accessible, the other nodes
-stay silent; their loss is zero, so that they read the first model.
+present nodes and is divided by the number n of all nodes. a is the share of present nodes, which
+gives g the same weight relative to the losses in every round. If a problem has `accessible`, nodes
+without accessible data do not send; their loss is zero, so they choose the first model.
 
-Messages: a node sends its gradient through the exchange and its choice uncompressed beside it. For
-each model the server takes the aggregate of its gradients times their number. A Byzantine sender
-sends a false gradient and its true choice. All models go down as one array, and a node chooses
-among the models that it reads.
+Messages: a node sends its gradient through the exchange, and beside it its choice, uncompressed.
+For each model the server takes the aggregate of its gradients times their number. A Byzantine
+sender sends a false gradient and its true choice. All models go down as one array, and a node
+chooses among the models that it reads.
 
-The method needs to know k, and a bad start can leave clusters empty: `nonempty` counts those in
-use.
+k is an input. After a bad start models can stay unused; `nonempty` counts those in use.
 
 Reference: A. Ghosh, J. Chung, D. Yin, K. Ramchandran, "An Efficient Framework for Clustered
 Federated Learning", NeurIPS 2020 (arXiv 2006.04088), gradient averaging.

@@ -1,23 +1,23 @@
-"""pFedMe: personal models as proximal points of a shared one, which Moreau envelopes decide.
+"""pFedMe: personal models are proximal points of a shared one, which minimises Moreau envelopes.
 
     minimise over w   (1/N) sum_i F_i(w),
                       F_i(w) = min_theta f_i(theta) + lambda ||theta - w||^2 / 2
 
-F_i is the Moreau envelope of f_i with step 1 / lambda, whose gradient is lambda (w - theta_i(w))
-with theta_i(w) = prox_{f_i / lambda}(w). One round of the clients S that take part:
+F_i is the Moreau envelope of f_i with step 1 / lambda. Its gradient is lambda (w - theta_i(w)) with
+theta_i(w) = prox_{f_i / lambda}(w). One round of the participating clients S is
 
     w_i     <- w,  then R times   theta_i <- about prox_{f_i / lambda}(w_i),  begun at theta_i
                                   w_i     <- w_i - eta lambda (w_i - theta_i)
     w       <- (1 - beta) w + beta mean over S of w_i                         at the server
 
 The personal model of client i is theta_i. The paper leaves open where the approximation of theta_i
-begins; it begins at the last one here, so that a fixed point has the exact theta_i however few
-steps it takes. The paper lets absent clients work, too, without hearing them; they rest here, which
-changes nothing of w. Every local step has its own minibatch, where the problem has them.
+begins. Here it begins at the last theta_i, so a fixed point has the exact theta_i for any number of
+steps. In the paper absent clients work too, but the server does not use their results. Here they do
+not work, which does not change w. Every local step has its own minibatch if the problem has them.
 
-**Limits.** Where f_i is convex with curvature up to L, that of F_i is at most
-lambda L / (lambda + L). With R = 1 and everybody present the limit is the minimiser of the mean of
-F_i; with R > 1 it is biased where clients differ, as that of FedAvg on F_i.
+**Limits.** If f_i is convex with curvature at most L, the curvature of F_i is at most
+lambda L / (lambda + L). With R = 1 and full participation the limit is the minimiser of the mean of
+F_i. With R > 1 it is biased if clients differ, as that of FedAvg on F_i.
 
 Reference: C. T. Dinh, N. H. Tran, T. D. Nguyen, "Personalized Federated Learning with Moreau
 Envelopes", NeurIPS 2020, arXiv:2006.08848, Algorithm 1.

@@ -3,7 +3,7 @@
     minimise over x   (1/N) sum_i f_i(x) + g(x)
 
 Client i keeps x_i and h_i (zero at first). In one round every client takes a gradient step, and one
-coin, the same for all, shows heads with probability p.
+coin for all clients shows heads with probability p.
 
     x~_i = x_i - gamma (grad f_i(x_i) - h_i)
     tails   x_i <- x~_i                                                        nobody sends
@@ -11,22 +11,23 @@ coin, the same for all, shows heads with probability p.
             x_i <- x = prox_{(gamma / p) g}(mean over i of what was sent)
             h_i <- h_i + (p / gamma) (x - x~_i)
 
-A limit has h_i = grad f_i(x) and -(mean of h_i) in dg(x): no bias. For gamma <= 1 / L the error
-shrinks per round by about 1 - min(gamma mu, p^2) (L, mu the curvatures): p = sqrt(mu / L) takes as
-many gradient steps as gradient descent and p times as many messages. p = 1 is the proximal gradient
-method. Scaffnew has g = 0; the h_i then cancel and x~_i alone may be sent. With g they must be
-sent, or the limit is another point.
+A limit has h_i = grad f_i(x) and -(mean of h_i) in dg(x), so there is no bias. Let L and mu be the
+largest and the smallest curvature of the losses. For gamma <= 1 / L the squared error shrinks per
+round by a factor of about 1 - min(gamma mu, p^2). With p = sqrt(mu / L) the method takes as many
+gradient steps as gradient descent and p times as many messages. p = 1 is the proximal gradient
+method. Scaffnew has g = 0; the h_i then add up to 0, and x~_i alone may be sent. With g the h_i
+must be sent, or the limit is another point.
 
-**Trap.** The method assumes full participation. Here absent clients keep x_i and h_i and receive
-nothing, and the mean is that of the clients present: the h_i no longer cancel, and the limit is not
-the minimiser. Take SCAFFOLD, FedDyn, FedDR or federated ADMM instead. Weights w_i of clients (of
-sum 1) belong in the losses, as N w_i f_i.
+**Full participation.** The method assumes it. Absent clients keep x_i and h_i and receive nothing,
+and the mean is that of the present clients. The h_i then no longer add up to 0 without g, and the
+limit is not the minimiser. Take SCAFFOLD, FedDyn, FedDR or federated ADMM instead. Weights w_i of
+clients (of sum 1) belong in the losses, as N w_i f_i.
 
-Messages: m_i = x~_i - (gamma / p) h_i goes up and x down, both in rounds of heads. Where u_i
-arrives in the place of m_i, the client continues with x~_i <- u_i + (gamma / p) h_i, so that, with
-the mean and full participation, the h_i still add up to 0 where g = 0. m_i does not vanish at a
-fixed point: a compressor alone leaves an error in proportion to it, `differences` leave none. There
-are no delays, because the server answers in the same round.
+Messages: m_i = x~_i - (gamma / p) h_i goes up and x goes down, both in rounds of heads. Where u_i
+arrives in the place of m_i, the client continues with x~_i <- u_i + (gamma / p) h_i. With the mean,
+full participation and g = 0 the h_i therefore still add up to 0. m_i does not vanish at a fixed
+point: a compressor without memory leaves an error in proportion to it, `differences` leave none.
+Messages cannot be delayed, because the server answers in the same round.
 
 Reference: K. Mishchenko, G. Malinovsky, S. Stich, P. Richtarik, "ProxSkip: Yes! Local Gradient
 Steps Provably Lead to Communication Acceleration! Finally!", ICML 2022, arXiv:2202.09357,

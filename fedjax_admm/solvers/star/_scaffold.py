@@ -2,8 +2,8 @@
 
     minimise over x   (1/N) sum_i f_i(x) + g(x)
 
-The server keeps x and c, client i its control variate c_i; all c and c_i start at zero. One round
-of the clients S that take part, with the old x and c everywhere:
+The server keeps x and c, and client i keeps its control variate c_i. c and all c_i start at zero.
+One round of the participating clients S is, with the old x and c on all right sides,
 
     y_i   <- x,  then K times  y_i <- y_i - eta (grad f_i(y_i) - c_i + c)
     c_i+  =  c_i - c + (x - y_i) / (K eta)                                         (option II)
@@ -14,22 +14,23 @@ of the clients S that take part, with the old x and c everywhere:
 With an optimiser (`local_optimizer`) the K steps are its own, along the same slopes, and c_i+ is
 the mean of the gradients, which is what option II is for plain steps.
 
-The division by all N clients makes c the mean of all c_i after every round (|S| would not).
+The division by all N clients makes c the mean of all c_i after every round.
 
-**Limits.** At a fixed point x - y_i = K eta c for every client, and the server's step says -c in
-dg(x). Without g this is c = 0: then c_i = grad f_i(x) and the mean of the gradients vanishes, for
-any K and any participation. With g and K = 1 the limit is exact, too. With g and K > 1, c_i is the
-mean of gradients along the way -K eta c, which differs from that at x by about (K - 1) eta / 2
-times a Hessian times c: a bias of the order of the rate.
+**Limits.** At a fixed point x - y_i = K eta c for every client, and -c in dg(x) by the server's
+step. Without g this gives c = 0; then c_i = grad f_i(x) and the mean of the gradients vanishes, for
+any K and any participation. With g and K = 1 the limit is exact too. With g and K > 1, c_i is the
+mean of gradients along the move -K eta c, which differs from the gradient at x by about (K - 1) eta
+/ 2 times a Hessian times c. The bias is of the order of the rate.
 
-**Trap.** Weights w_i of clients (of sum 1) belong in the losses, as N w_i f_i. Weighting only the
-server's average of y_i, with the plain mean of c_i, ends at the minimiser of the *unweighted* mean.
+**Weights** w_i of clients (of sum 1) belong in the losses, as N w_i f_i. If only the server's
+average of y_i is weighted and the mean of c_i is not, the limit is the minimiser of the
+*unweighted* mean.
 
-Messages: the move y_i - x and c_i+ go up, x and c down. The server averages the moves that it
-receives in a round, and the last control variates of all clients. Where d_i arrives in the place of
-c_i+, the client continues with c_i <- d_i, so that both ends agree. The moves vanish at a fixed
-point where g = 0, so that a compressor without memory does no harm there; c_i does not vanish: a
-compressor alone leaves an error in proportion to it, `differences` leave none.
+Messages: the move y_i - x and c_i+ go up, and x and c go down. The server averages the moves that
+it receives in a round, and the last control variates of all clients. Where d_i arrives in the place
+of c_i+, the client continues with c_i <- d_i, so both ends agree. If g = 0 the moves vanish at a
+fixed point, so a compressor without memory leaves no error of them. c_i does not vanish: a
+compressor without memory leaves an error in proportion to it, `differences` leave none.
 
 Reference: S. P. Karimireddy, S. Kale, M. Mohri, S. J. Reddi, S. U. Stich, A. T. Suresh, "SCAFFOLD:
 Stochastic Controlled Averaging for Federated Learning", ICML 2020, arXiv:1910.06378, Algorithm 1,

@@ -1,7 +1,7 @@
-r"""Optimisers of the server: momentum, and adaptive steps of the server's model.
+r"""Optimisers of the server's model: momentum (FedAvgM), and adaptive steps (FedAdam and others).
 
-With Delta the mean of `w_i - x` over the clients heard in a round, and -Delta in the place of a
-gradient, the server's step is that of an optimiser with optax's methods `init` and `update`:
+Delta is the mean of `w_i - x` over the clients heard in a round. The server passes -Delta as the
+gradient to an optimiser with optax's methods `init` and `update`:
 
     momentum    m <- decay m + Delta,                         x <- x + rate m            (FedAvgM)
     adaptive    m <- b1 m + (1 - b1) Delta,                   x <- x + rate m / (sqrt(v) + tau)
@@ -9,8 +9,8 @@ gradient, the server's step is that of an optimiser with optax's methods `init` 
                 v <- b2 v + (1 - b2) m^2                                                  (FedAdam)
                 v <- v - (1 - b2) m^2 sign(v - m^2)                                       (FedYogi)
 
-from m = 0 and v = tau^2, without the bias correction of optax's Adam. The numbers are leaves, so
-that they can be stacked and learnt. Any optax optimiser is taken in their place.
+They start at m = 0 and v = tau^2 and have no bias correction, unlike optax's Adam. Their numbers
+are leaves, which can be stacked and learnt. Any optax optimiser may be given instead.
 
 References: S. J. Reddi, Z. Charles, M. Zaheer, Z. Garrett, K. Rush, J. Konecny, S. Kumar, H. B.
 McMahan, "Adaptive Federated Optimization", ICLR 2021, arXiv:2003.00295, Algorithm 2; T.-M. H. Hsu,

@@ -2,17 +2,19 @@
 
     minimise over w   (1 / L) sum_l f_l(w) + g(w)
 
-Round k = 1, 2, ...: every active client returns one subgradient step from the server's model, an
-inactive one counts with the model itself, and the server takes the plain mean over all clients:
+In round k = 1, 2, ... every active client takes one subgradient step from the server's model, an
+inactive client counts with that model, and the server takes the mean over all L clients:
 
     v <- (1 / L) sum_l (w - eta_k u_l active_l) ,    u_l a subgradient of f_l at w
-    w <- prox_{eta_k a_k g}(v) ,                     a_k the share of clients that are active
+    w <- prox_{eta_k a_k g}(v) ,                     a_k the share of active clients
 
-So g counts as much as the losses in every round. If no client takes part, the model stays.
+The factor a_k gives g the same weight relative to the losses in every round. If no client takes
+part, the model does not change.
 
-Messages: u_l goes up, w down. v is w minus eta_k a_k times the aggregate of the u_l that arrive,
-with a_k their share. Subgradients do not vanish at the optimum, nor do errors of their compression;
-decreasing steps average them away for unbiased compressors and for `error_feedback`.
+Messages: u_l goes up and w goes down. v is w minus eta_k a_k times the aggregate of the u_l that
+arrive, where a_k is their share. Subgradients do not vanish at the optimum, nor do the errors of
+their compression. Decreasing steps average these out for unbiased compressors and for
+`error_feedback`.
 
 Reference: R. Mirzaeifard, N. K. D. Venkategowda, S. Werner, "Robust Networked Federated Learning
 for Localization", APSIPA ASC 2023, pp. 1193-1198, arXiv:2308.16737, in its federated form.

@@ -3,16 +3,16 @@
     F(w) = (1 / N) sum_n f_n(w) + P(w),    g a subgradient of F (sign(0) = 0)
     w <- project(w - s_k g / ||g||),       k = 1, 2, ...
 
-Step lengths s_k: any schedule (geometric and 1/sqrt(k) are usual), or Polyak's
-`(F(w) - F*)_+ / ||g||`, which needs the optimal value.
+The step length s_k is a schedule (geometric and 1/sqrt(k) are usual), or Polyak's
+`(F(w) - F*)_+ / ||g||`, which needs the optimal value F*.
 
-The iterates do not depend on where the data are: over a tree, one step costs one message up and one
-down per link (the sum of subgradients, the model), and its traffic is counted so. Terms of absent
-clients are left out of the sum of subgradients and of Polyak's F(w); P is the server's and stays.
+The iterates do not depend on where the data are. The traffic is that of a tree: per step one
+message up (a sum of subgradients) and one down (the model) on every link. Absent clients are left
+out of the sum of subgradients and of F(w) in Polyak's step; P always counts.
 
 With an exchange, the clients' subgradients are messages to the cloud, and m times the aggregate of
-the m that arrive takes the place of their sum. Edge servers cannot add up messages that the cloud
-must judge: they pass every message on, and it counts once per link.
+the m that arrive replaces their sum. Edge servers then forward every message instead of adding them
+up, since the cloud aggregates; a message counts once per link.
 
 Reference: D. Davis, D. Drusvyatskiy, K. J. MacPhee, C. Paquette, "Subgradient methods for sharp
 weakly convex functions", Journal of Optimization Theory and Applications 179 (2018) 962-982,

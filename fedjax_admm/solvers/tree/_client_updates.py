@@ -1,4 +1,10 @@
-"""How clients of a tree update their models within the smoothing ADMM."""
+"""Updates of the clients' models in the smoothing ADMM over trees: a prox, or a gradient step.
+
+    prox         w <- Prox_f(z + Gamma / sigma; 1 / sigma)
+    linearised   w <- project(z - (grad f(z; mu) - Gamma) / sigma)              f smoothed with mu
+
+The formulas are those of `_hierarchical`, whose reference they share.
+"""
 
 from typing import ClassVar
 
@@ -8,7 +14,7 @@ from fedjax_admm.capabilities import Projection, Prox, SmoothedGradients
 
 @pytree_dataclass
 class ProxClients:
-    """Clients minimise their loss exactly: w <- Prox_f(z - Lambda / sigma; 1 / sigma)."""
+    """Clients apply the prox of their loss: w <- Prox_f(z + Gamma / sigma; 1 / sigma)."""
 
     requires: ClassVar[tuple[type, ...]] = (Prox,)
 

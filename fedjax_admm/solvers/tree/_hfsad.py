@@ -1,19 +1,20 @@
 r"""HFSAD: the hierarchical smoothing ADMM with the constants of its paper, for trees of any depth.
 
-Let Omega_h bound the subgradients that arrive at a node of level h from below, per coordinate:
-omega for a client, and (largest number of children) Omega_child + (slope of R) for a server. The
-links are exact l1 penalties with those weights, and the product of the two schedules meets the
+Let Omega_h bound, per coordinate, the subgradients that arrive at a node of level h from below. For
+a client it is omega; for a server it is (largest number of children) Omega_child + (slope of R).
+The links are exact l1 penalties with these weights. The product of the two schedules meets the
 convergence condition with equality:
 
     r_n = Omega_h ||.||_1,   sigma_n = Omega_h / D_h sqrt(k),   mu_n = sqrt(20) D_h / sqrt(k)
 
-D_h, half the mean number of clients below a server of the level (1 for a client), makes sigma of
-one size at all levels. For five edge servers with fifty clients each these are the printed numbers:
-omega and sqrt(20) for the clients, omega_0 / 25 and 25 sqrt(20) for the edge servers.
+D_h is half the mean number of clients below a server of the level, and 1 for a client. It makes
+sigma similar at all levels. For five edge servers with fifty clients each the factors of sqrt(k)
+and 1 / sqrt(k) are those of the paper: omega and sqrt(20) for the clients, and Omega_1 / 25 and 25
+sqrt(20) for the edge servers.
 
-The regularisers are SCAD with weights that add up to one per client, so that at consensus the
-objective is sum_{clients} (f_n(w) + P(w)): N_l - 1 / L at an edge server with N_l clients of L such
-servers, and 1 at the root.
+The regularisers are SCAD penalties P with weights that add up to one per client, so that at
+consensus the objective is sum_{clients} (f_n(w) + P(w)). The weight is N_l - 1 / L at each of L
+edge servers, where N_l is its number of clients, and 1 at the root.
 
 Reference: R. Mirzaeifard, S. Werner, "Smoothing ADMM for Non-convex and Non-smooth Hierarchical
 Federated Learning", section on the simulations.

@@ -4,10 +4,11 @@ Node 0 is the root, p(n) the parent and C(n) the children of node n. Every node 
 
     minimise   sum_{clients} f_n(w_n) + sum_{servers} R_n(w_n) + sum_{n != 0} r_n(w_p(n) - w_n)
 
-A link penalty r_n = omega ||.||_1 with a large omega gives consensus; MCP or SCAD give personal
-models (large differences are not shrunk). Each link is split with the copies z_n = w_n and
-q_n = w_p(n), whose multipliers are Lambda_n and Gamma_n, and r_n is smoothed with mu_n. One update
-of a node, k = its own count of updates, this one included, sigma = sigma_n(k), mu = mu_n(k):
+A link penalty r_n = omega ||.||_1 with a large omega gives consensus. MCP or SCAD give personal
+models, since they do not shrink large differences. Each link is split with the copies z_n = w_n and
+q_n = w_p(n), whose multipliers are Lambda_n and Gamma_n, and r_n is smoothed with mu_n. With a
+node's own count k of updates, including the present one, sigma = sigma_n(k) and mu = mu_n(k), one
+update of the node is
 
     client:  w <- Prox_f(z - Lambda / sigma; 1 / sigma)
          or  w <- project(z - (Lambda + grad f(z; mu)) / sigma)          linearised, f smoothed
@@ -17,20 +18,20 @@ of a node, k = its own count of updates, this one included, sigma = sigma_n(k), 
     z, q <- (a + b - e) / 2, (a + b + e) / 2
     Lambda <- Lambda + sigma (w - z),   Gamma <- Gamma + sigma (w_p - q)
 
-After every update Gamma = grad r(e; mu) and Lambda = -Gamma, so only Gamma is kept. One round is a
-number of passes, each updating the levels from the deepest to the first, and then the root once:
+After every update Gamma = grad r(e; mu) and Lambda = -Gamma, so only Gamma is stored. A round has a
+number of passes and then one update of the root. A pass updates all clients, at whatever level they
+are, and then the servers level by level, from the deepest to the first. The root computes
 
     w_0 <- Prox_{R_0}(xi sum_c (sigma_c q_c - Gamma_c); xi),   xi = 1 / sum_c sigma_c
 
-An inactive node keeps everything, its count included; its parent uses what it sent last. Since
-clients have no children, all of them go first in a pass, wherever they hang.
+An inactive node keeps its whole state, including its count, and its parent uses its last upload.
 
-A node sends its parent the upload u = q - Gamma / sigma with the weight sigma, so that the sum over
-the children is that of sigma_c u_c; through an exchange it is (sum_c sigma_c) Agg_sigma(u^_c) (see
-`_tree`). Where u^ arrives, the node goes on with q - (u - u^) / 2 and Gamma + sigma (u - u^) / 2.
+A node uploads u = q - Gamma / sigma with the weight sigma, so the sum over the children is that of
+sigma_c u_c. With an exchange it is (sum_c sigma_c) Agg_sigma(u^_c) (see `_tree`). Where u^ arrives
+in the place of u, the node continues with q - (u - u^) / 2 and Gamma + sigma (u - u^) / 2.
 
-The root update is printed with a plus sign before Gamma; the Lagrangian gives the minus sign, and
-with a plus the iterates blow up.
+The paper prints the root's update with a plus sign before Gamma. The Lagrangian gives the minus
+sign; with a plus the iterates diverge.
 
 Reference: R. Mirzaeifard, S. Werner, "Smoothing ADMM for Non-convex and Non-smooth Hierarchical
 Federated Learning", Algorithm 1, here for trees of any depth.

@@ -1,17 +1,17 @@
-"""Links of a tree: how nodes are tied to their parents, for the smoothing ADMM over trees.
+"""Links of a tree: the penalties between nodes and their parents in the smoothing ADMM over trees.
 
-With `r(.; mu)` the smoothed penalty of a link, a node's model w, its parent's w_p and the node's
-multiplier Gamma of w_p = q, one update of the link is
+A link has the smoothed penalty `r(.; mu)`, the node's model w, its parent's model w_p, the copies
+z = w and q = w_p, and the multiplier Gamma of w_p = q. One update of the link is
 
     a = w - Gamma / sigma,  b = w_p + Gamma / sigma,  e = Prox_{r(.; mu)}(b - a; 2 / sigma)
     z, q <- (a + b - e) / 2, (a + b + e) / 2,    Gamma <- Gamma + sigma (w_p - q)
 
-and the node sends its parent the upload u = q - Gamma / sigma with the weight sigma. Where u^
-arrives in its place, half of the difference belongs to the copy and half to the multiplier,
+The multiplier of z = w is -Gamma. The node sends its parent the upload u = q - Gamma / sigma with
+the weight sigma. Where u^ arrives in the place of u, the node continues with
 
-    q <- q - (u - u^) / 2,    Gamma <- Gamma + sigma (u - u^) / 2,    and Lambda = -Gamma,
+    q <- q - (u - u^) / 2,    Gamma <- Gamma + sigma (u - u^) / 2
 
-so that the upload is u^ and both ends of the link hold the same.
+so that its upload is u^ and both ends of the link agree.
 
 Reference: R. Mirzaeifard, S. Werner, "Smoothing ADMM for Non-convex and Non-smooth Hierarchical
 Federated Learning", Algorithm 1.

@@ -1,1 +1,1 @@
-"""Solvers around another solver."""
+"""Wrappers: solvers that run another solver."""

@@ -1,24 +1,26 @@
 """Anderson acceleration of any deterministic solver, with a safeguard.
 
-A round of a solver is a map F of its state, here all floating numbers of it as one vector x. From
-the last m differences of points, rows of S, and of residuals f = F(x) - x, rows of Y, one round is
+A round of a solver is a map F of its state. x is the vector of all floating-point numbers of the
+state, and f = F(x) - x is its residual. The rows of S are the last m differences of points, and the
+rows of Y the last m differences of residuals. One round is
 
     g = F(x),  f = g - x
     (Y Y^T + eta (||S||^2 + ||Y||^2) I) gamma = Y f
-    x <- g - (S + Y)^T gamma                            which F judges in the next round
+    x <- g - (S + Y)^T gamma                          (the next round evaluates F there)
 
-Such a point is refused unless `||f|| <= D ||f_last||`, f_last being the last accepted residual: the
-state is then F of the last accepted point, and the differences are dropped. Whole numbers in the
-state, such as counts of rounds, are those of the plain step. Where only rounding is left of f the
-plain step is taken and the differences are dropped, as derivatives through them would be noise.
+An extrapolated point is rejected unless `||f|| <= D ||f_last||`, where f_last is the residual of
+the last accepted point. The state is then F of the last accepted point, and the differences are
+discarded. Integers in the state, such as counts of rounds, are those of the plain step g. If f is
+as small as rounding errors, the plain step is taken and the differences are discarded, since
+derivatives through them would be noise.
 
-**Conditions.** It needs the same map in every round: everybody present, full gradients, and no
-coins, noise, schedules over rounds, or penalties that adapt. A solver whose next state depends on
-the key or on the number of a round, by its traced program, is refused. Channels, attacks and
-aggregators without draws, such as `differences(top_k(5))`, `sign_flip` and `coordinate_median`, may
-be inside: what they remember is a part of the state. In a round with an absent client the plain
-step is taken and the differences are dropped. The inner products of whole states, about 2 m new
-ones per round, are not counted as messages.
+**Conditions.** The map must be the same in every round: full participation, full gradients, and no
+coins, noise, schedules over rounds, or adaptive penalties. A solver is rejected if its next state
+depends, by its traced program, on the key or on the number of a round. Channels, attacks and
+aggregators without random draws are allowed, such as `differences(top_k(5))`, `sign_flip` and
+`coordinate_median`; their memory is a part of the state. In a round with an absent client the plain
+step is taken and the differences are discarded. A round needs about 2 m new inner products of whole
+states, which are not counted as messages.
 
 Reference: D. G. Anderson, "Iterative Procedures for Nonlinear Integral Equations", Journal of the
 ACM 12(4), 1965; H. F. Walker, P. Ni, "Anderson Acceleration for Fixed-Point Iterations", SIAM

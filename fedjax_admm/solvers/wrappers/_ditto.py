@@ -1,16 +1,16 @@
-"""Ditto: a personal model of each client, tied to the shared one that any solver finds.
+"""Ditto: one personal model per client, near the shared model that any solver finds.
 
     v_i = argmin_v h_i(v; w),    h_i(v; w) = f_i(v) + lambda ||v - w||^2 / 2
 
-One round of the clients that take part, w the model that they read:
+One round of the participating clients, which read the model w, is
 
     v_i <- some steps on h_i(.; w), from v_i
-    w   <- the round of the solver inside, which does not see v_i
+    w   <- the round of the wrapped solver, which does not use v_i
 
-With gradient steps these are `v_i <- v_i - eta (grad f_i(v_i) + lambda (v_i - w))`. The two lines
-do not depend on each other: where the solver inside ends at w*, `v_i` ends at the proximal point
-`prox_{f_i / lambda}(w*)`, which is w* for lambda to infinity and the client's own minimiser for
-lambda to 0 (of a convex loss). Messages are those of the solver inside; v_i is never sent.
+Gradient steps are `v_i <- v_i - eta (grad f_i(v_i) + lambda (v_i - w))`. If the wrapped solver
+converges to w*, v_i converges to the proximal point `prox_{f_i / lambda}(w*)` of a convex loss.
+This point tends to w* for lambda to infinity, and to the client's own minimiser for lambda to 0.
+The messages are those of the wrapped solver; v_i is never sent.
 
 Reference: T. Li, S. Hu, A. Beirami, V. Smith, "Ditto: Fair and Robust Federated Learning Through
 Personalization", ICML 2021, arXiv:2012.04221, Algorithm 1.

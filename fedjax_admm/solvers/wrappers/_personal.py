@@ -1,22 +1,22 @@
-"""Personal parts: each client learns private parameters beside the shared model.
+"""Private parts: each client learns private parameters beside the shared model.
 
 A problem with private parts h_l (`federated(..., shared="body")`) has losses f_l(w, h_l). In a
-round, every client that takes part first fits its own part to the model that it reads,
+round, every participating client first fits its private part to the shared model w that it reads,
 
     h_l <- h_l - rate grad_h f_l(w, h_l)                              (some steps)
 
-and then the solver inside takes its round on w -> f_l(w, h_l) with the new parts. With `steps=None`
-both move at once: each gradient step of the solver inside takes one of h_l beside it, at the same
-w, h_l and minibatch. With the weights of normalisation as the private parts, and a state of the
-losses for its running statistics, that is FedBN. A fixed point of both is a stationary point of
-`sum_l f_l(w, h_l)` in w and in all h_l.
+and then the wrapped solver takes its round on w -> f_l(w, h_l) with the new parts. With
+`steps=None` both move at once: each gradient step of the wrapped solver is taken together with one
+of h_l, at the same w, h_l and minibatch. This is FedBN if the private parts are the weights of
+normalisation and a state of the losses holds the running statistics. A joint fixed point is a
+stationary point of `sum_l f_l(w, h_l)` in w and in all h_l.
 
-Messages are those of the solver inside, through its exchange; private parts are never sent. They
-are fitted to the model that the server sends, so that it must arrive as it is.
+The messages are those of the wrapped solver, through its exchange; private parts are never sent.
+The server's model must reach the clients unchanged, since private parts are fitted to it.
 
 Reference: L. Collins, H. Hassani, A. Mokhtari, S. Shakkottai, "Exploiting shared representations
-for personalized federated learning", ICML 2021 (FedRep: heads first, then the body); M. G.
-Arivazhagan, V. Aggarwal, A. K. Singh, S. Choudhary, "Federated learning with personalization
+for personalized federated learning", ICML 2021 (FedRep: private parts first, then the shared one);
+M. G. Arivazhagan, V. Aggarwal, A. K. Singh, S. Choudhary, "Federated learning with personalization
 layers", arXiv:1912.00818; X. Li, M. Jiang, X. Zhang, M. Kamp, Q. Dou, "FedBN: Federated Learning on
 Non-IID Features via Local Batch Normalization", ICLR 2021, arXiv:2102.07623.
 """

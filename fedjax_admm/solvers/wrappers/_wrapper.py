@@ -1,4 +1,4 @@
-"""What solvers around another solver leave to it."""
+"""Base classes of wrappers: what they delegate to the wrapped solver."""
 
 from typing import Any, Self
 
