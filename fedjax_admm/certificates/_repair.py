@@ -70,7 +70,7 @@ def certified_gap(solver: Any, problem: Any, state: Any) -> jax.Array:
     on sparse random graphs, fewer near the optimum): look at it every 10 to 100 rounds.
 
     Args:
-      solver: a `GTVPrimalDual`.
+      solver: a `GTVPrimalDual`, or a `GTVSplitting`.
       problem: a network with squared losses (ridge included).
       state: of the solver.
 

@@ -1,7 +1,8 @@
 r"""Baselines of federated matrix completion: means, biases, and centralised factors.
 
 Every baseline returns `Factors`, so that it is measured like a solver: a bias model b_t + c_j has
-the factors (b_t, 1) and (1, c_j). Below, M is the value less the mean of the training values.
+the factors (b_t, 1) and (1, c_j). Below, M is the value; biases take it less the
+mean of the training values.
 
     damped biases   b_t = sum_j (M_tj - c_j) / (damping + ratings of t), then c_j likewise, again
                     and again, from c = 0

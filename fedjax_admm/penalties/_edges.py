@@ -13,8 +13,8 @@ every penalty has, edge by edge (rows of an array (edges, dim)),
     network_lasso()                 phi = ||.||_2: neighbours' models become equal
     entrywise_l1()                  phi = ||.||_1: some entries become equal
     mocha()                         phi = ||.||_2^2 / 2: models become alike, never equal
-    squared()                       phi = ||.||_2^2
-    quadratic(matrix)               phi = v^T M v / 2
+    squared_difference()            phi = ||.||_2^2
+    quadratic_difference(matrix)    phi = v^T M v / 2
 
 Everything is zero where the radius is zero: an edge that is not there carries no flow. A phi that
 is not convex has no conjugate that gives it back; links of a tree take such penalties by their prox
