@@ -183,6 +183,19 @@ def test_a_probe_meets_the_curvature_of_one_minibatch():
     assert np.all(state.clients.memory.met > 0.01)
 
 
+def test_with_minibatches_fed_dr_alone_forgets_the_steps_that_raised_its_objective():
+    noise = jax.random.normal(jax.random.key(1), (4, 20))
+    problem = fa.problems.federated(
+        squared, (jnp.ones((4, 20, 1)), noise), jnp.zeros(1), batch_size=1
+    )
+
+    def most(solver):
+        state = fa.run(solver, problem, jax.random.key(0), rounds=50).state.solver
+        return jnp.max(state.clients.memory.overshoots)
+
+    assert 0 < most(fed_dr()) < STEPS < 5 * STEPS < min(most(fed_admm()), most(fed_dyn()))
+
+
 def linear(model, sample):
     return jnp.sum(model * sample)
 
