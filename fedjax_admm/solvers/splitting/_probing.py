@@ -29,7 +29,7 @@ The server keeps a mean of what is sent, over rounds k = 1, 2, ... in which it h
 and sends it with the model. All clients that read it use rho = share l / K, so that rho times the
 length of all steps of a round is at first about the share, 0.2 or 1: the quadratic term bends the
 local path by that much. In the end it is about K, and rho is the curvature itself: long runs
-converge where losses are not convex, and errors of compressed messages die out.
+converge where losses are not convex, and errors of compressed messages shrink.
 
 Gradients of two minibatches differ by more than curvature, and so do those of a loss with a key or
 a state. There, and where K = 1, the first step of a round is measured alone, by a second gradient
@@ -76,7 +76,7 @@ class Probes(NamedTuple):
     """What the clients remember of curvature, stacked."""
 
     met: jax.Array  # shape=(clients,): l_i
-    shared: jax.Array  # shape=(clients,): l, as they read it last
+    shared: jax.Array  # shape=(clients,): l, as they read it last, over the growth
     overshoots: jax.Array  # shape=(clients,), int32: n_i
     calls: jax.Array  # shape=(clients,), int32: how often they have worked
     kept: Any  # the states of the losses, `kept_states`
