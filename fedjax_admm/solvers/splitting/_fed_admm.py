@@ -287,17 +287,15 @@ class ProbedFedADMM(Probed, FedADMM):
     def start_clients(self, problem, models, key):
         """Start as FedADMM does."""
         clients, _ = super().start_clients(problem, models, key)
-        return clients, roles.Said(beside=clients.memory.met)
+        return clients, self.said(clients.memory)
 
     def client(self, problem, clients: FedADMMClients, received, key):
         """Return w_i and y_i with the rho of the l that was read, and say l_i."""
         z, curvature = received
-        memory = clients.memory._replace(shared=curvature)
-        # From 0.2 to 1: a small rho moves the server's model early, a larger one ends sooner.
-        growth = jnp.clip(memory.calls.astype(curvature.dtype) / 20, 1, 5)
-        clients = clients._replace(rho=growth * self.penalty(curvature), memory=memory)
+        memory = self.read(clients.memory, curvature)
+        clients = clients._replace(rho=self.penalty(curvature), memory=memory)
         new, _ = super().client(problem, clients, z, key)
-        return new, roles.Said(beside=new.memory.met)
+        return new, self.said(new.memory)
 
     def server(self, server: ProbedServer, received: roles.Received, info) -> ProbedServer:
         """Return z and l."""
@@ -318,11 +316,11 @@ def fed_admm(
 
     Args:
       rho: the penalty parameter: a number, one per client (clients,), or an object that adapts it
-        (`balanced_penalty`, `spectral_penalty`). If None it is kappa l / K, with K local steps,
-        kappa from 0.2 to 1 as the client takes part, and l a running mean of the curvature that
-        every client meets with its local steps, which also sets their length; two numbers more go
-        up and one down. Where `local` has steps of a given length or a prox, or
-        with a `server_step`, it stays about the largest curvature of the losses at the start.
+        (`balanced_penalty`, `spectral_penalty`). If None it is 0.2 l / K, with K local steps and l
+        a running mean of the curvature that every client meets with its local steps, which also
+        sets their length; it grows to l as clients take part. Two numbers more go up and one down.
+        Where `local` has steps of a given length or a prox, or with a `server_step`, it stays about
+        the largest curvature of the losses at the start.
       local: how a client solves its problem; `local_gradient()`, five gradient steps, if None.
       dual_updates: solutions and steps of the dual per round, while the server's model stands
         still.

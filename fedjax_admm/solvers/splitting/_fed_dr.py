@@ -142,7 +142,9 @@ class ProbedFedDR(Probed, FedDR):
         rho = self.penalty(curvature)
         y = clients.x + (clients.rho / rho)[:, None] * (clients.y - clients.x)
         y = y + self.relaxation * (x_bar - clients.x)
-        memory = clients.memory._replace(shared=curvature)
+        memory = self.read(clients.memory, curvature)
+        if self.local.measures_once(problem, memory):
+            memory = memory._replace(overshoots=jnp.zeros_like(memory.overshoots))
         return self._probed_prox(problem, y, clients._replace(memory=memory, rho=rho), key)
 
     def upload(self, clients: ProbedFedDRClients) -> roles.Upload:
@@ -164,7 +166,7 @@ class ProbedFedDR(Probed, FedDR):
 
     def _probed_prox(self, problem, y, clients: ProbedFedDRClients, key):
         x, memory = self.local(problem, y, clients.rho, clients.x, clients.memory, key)
-        return clients._replace(y=y, x=x, memory=memory), roles.Said(beside=memory.met)
+        return clients._replace(y=y, x=x, memory=memory), self.said(memory)
 
 
 def fed_dr(
@@ -180,10 +182,10 @@ def fed_dr(
     Args:
       step: eta, the length of the proximal steps: any for convex losses; for others the theory asks
         for about 1 / (3 L). If None it is K / l, with K local steps and l a running mean of the
-        curvature that every client meets with its local steps, which also sets their length; two
-        numbers more go up and one down. Where `local` has steps of a given
-        length or a prox, it is 1 / L, with the largest curvature L of the losses as it is estimated
-        at the start.
+        curvature that every client meets with its local steps, which also sets their length; it
+        shrinks to 1 / l as clients take part. Two numbers more go up and one down. Where `local`
+        has steps of a given length or a prox, it is 1 / L, with the largest curvature L of the
+        losses as it is estimated at the start.
       relaxation: alpha, at most 2; above 1 is faster on strongly convex losses.
       local: how a client takes its proximal step: `local_prox()`, or `local_gradient()`, which is
         taken if None.

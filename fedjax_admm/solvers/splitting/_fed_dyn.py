@@ -98,16 +98,16 @@ class ProbedFedDyn(Probed, FedDyn):
     def start_clients(self, problem, models, key):
         """Start as FedDyn does."""
         clients, _ = super().start_clients(problem, models, key)
-        return clients, roles.Said(beside=clients.memory.met)
+        return clients, self.said(clients.memory)
 
     def client(self, problem, clients: FedDynClients, received, key):
         """Return c_i with the rho of the l that was read, and say l_i."""
         x, curvature = received
-        rho, memory = self.penalty(curvature), clients.memory._replace(shared=curvature)
+        rho, memory = self.penalty(curvature), self.read(clients.memory, curvature)
         centre = x + clients.slope / rho[:, None]
         w, memory = self.local(problem, centre, rho, x, memory, key)
         slope = clients.slope - rho[:, None] * (w - x)
-        return FedDynClients(slope, memory), roles.Said(beside=memory.met)
+        return FedDynClients(slope, memory), self.said(memory)
 
     def server(self, server: ProbedServer, received: roles.Received, info) -> ProbedServer:
         """Return x and l."""
@@ -127,11 +127,11 @@ def fed_dyn(
     """Build `FedDyn`.
 
     Args:
-      rho: weight of the penalty, the paper's alpha. If None it is l / K, with K local steps and
-        l a running mean of the curvature that every client meets with its local steps, which also
-        sets their length; one number more goes up and one down. Where `local`
-        has steps of a given length or a prox, it is L, the largest curvature of the losses as it is
-        estimated at the start.
+      rho: weight of the penalty, the paper's alpha. If None it is l / K, with K local steps and l a
+        running mean of the curvature that every client meets with its local steps, which also sets
+        their length; it grows to l as clients take part. One number more goes up and one down.
+        Where `local` has steps of a given length or a prox, it is L, the largest curvature of the
+        losses as it is estimated at the start.
       local: how a client solves its problem: `local_prox()`, or `local_gradient()`, which is taken
         if None.
       regularizer: g, of `fedjax_admm.penalties`, at the server; nothing if None.

@@ -18,22 +18,24 @@ Barzilai and Borwein's for f_i + rho ||w - centre||^2 / 2. n_i counts the steps,
 from a slope G to a slope G' with <G', G> < -||G||^2: along G, by the trapezoidal rule, they have
 raised the objective. At a kink this happens again and again, so that steps settle.
 
-A client sends its last l_i beside its upload. The server keeps a mean of what is sent, over rounds
-k = 1, 2, ... in which it hears somebody,
+A client in its round m = 1, 2, ... sends l_i growth(m) beside its upload, of its last l_i and with
 
-    l <- l + (mean of l_i - l) / sqrt(k),        l = L before the first round,
+    growth(m) = min(max((m / 50)^2 / share, 1), K / share).
 
-and sends it with the model. All clients that read it use, with K local steps in a round,
+The server keeps a mean of what is sent, over rounds k = 1, 2, ... in which it hears somebody,
 
-    rho = share l / K,
+    l <- l + (mean of l_i growth(m) - l) / sqrt(k),        l = L before the first round,
 
-so that rho times the length of all steps of a round is about the share: the quadratic term bends
-the local path by that much. FedADMM's share grows from 0.2 to 1 with the rounds of a client.
+and sends it with the model. All clients that read it use rho = share l / K, so that rho times the
+length of all steps of a round is at first about the share, 0.2 or 1: the quadratic term bends the
+local path by that much. In the end it is about K, and rho is the curvature itself: long runs
+converge where losses are not convex, and errors of compressed messages shrink.
 
 Gradients of two minibatches differ by more than curvature, and so do those of a loss with a key or
 a state. There, and where K = 1, the first step of a round is measured alone, by a second gradient
-on its minibatch: l_i is ||y|| / ||s||, all steps have L_i = max(l_i, l) in the place of l_i, and
-n_i counts <G', G> < 0, as in `FallingGradient`.
+on its minibatch: l_i is ||y|| / ||s||, and all steps have L_i = max(l_i, l) in the place of l_i,
+where l is without the growth. FedDR forgets n_i there before each round: its clients start near the
+solutions of their own problems, where noise turns slopes around.
 
 A message down holds l besides, and one up l_i, and rho where it is the upload's weight. A secant
 counts if its differences are not noise of rounding; l_i is at least 1e-4 L, so that a loss without
@@ -74,7 +76,7 @@ class Probes(NamedTuple):
     """What the clients remember of curvature, stacked."""
 
     met: jax.Array  # shape=(clients,): l_i
-    shared: jax.Array  # shape=(clients,): l, as they read it last
+    shared: jax.Array  # shape=(clients,): l, as they read it last, over the growth
     overshoots: jax.Array  # shape=(clients,), int32: n_i
     calls: jax.Array  # shape=(clients,), int32: how often they have worked
     kept: Any  # the states of the losses, `kept_states`
@@ -99,6 +101,11 @@ class ProbingGradient:
         """Return rate (1 + r + ... + r^(steps - 1)) with r = 1 - rate weight, at the start."""
         return FallingGradient(curvature=self.curvature, steps=self.steps).length(weight)
 
+    def measures_once(self, problem, memory: Probes) -> bool:
+        """Return whether the first step of a round is measured alone."""
+        exact = getattr(problem, "exact_gradients", not has(problem, Minibatches))
+        return not exact or self.steps == 1 or bool(memory.kept)
+
     def __call__(self, problem, centre, weight, start, memory, key):
         """Return the models after all steps, shape (clients, dim), and the probes."""
 
@@ -109,8 +116,7 @@ class ProbingGradient:
             fall = jnp.sqrt(1 + overshoots.astype(w.dtype))
             return w - slope / ((curvature + weight) * fall)[:, None]
 
-        exact = getattr(problem, "exact_gradients", not has(problem, Minibatches))
-        once = not exact or self.steps == 1 or bool(memory.kept)
+        once = self.measures_once(problem, memory)
         walk = self._measured_once if once else self._measured_always
         w, met, overshoots, kept = walk(problem, start, pull, moved, memory, key)
         return w, Probes(met, memory.shared, overshoots, memory.calls + 1, kept)
@@ -123,8 +129,7 @@ class ProbingGradient:
             found = problem.gradients(w, draw)
             met = self._met(old, w, gradient, found, met)
             new = found + pull(w)
-            rises = jnp.sum(new * slope, -1) < -jnp.sum(slope * slope, -1)
-            overshoots += rises.astype(jnp.int32)
+            overshoots += _rises(slope, new)
             return ((moved(w, new, met, overshoots), found, new), w, met, overshoots), None
 
         none = jnp.zeros_like(start)
@@ -149,7 +154,7 @@ class ProbingGradient:
             w, before, overshoots, kept = carry
             slope, kept = slopes_and_states(problem, w, draw, kept)
             slope += pull(w)
-            overshoots += (jnp.sum(slope * before, -1) < 0).astype(jnp.int32)
+            overshoots += _rises(before, slope)
             return (moved(w, slope, curvature, overshoots), slope, overshoots, kept), None
 
         carry = w, slope, memory.overshoots, kept
@@ -178,6 +183,11 @@ class ProbingGradient:
         return jnp.where(sure, jnp.maximum(found, least), old)
 
 
+def _rises(before, after) -> jax.Array:
+    """Return 1 where a step between these slopes has raised the objective, shape (clients,)."""
+    return (jnp.sum(after * before, -1) < -jnp.sum(before * before, -1)).astype(jnp.int32)
+
+
 @roles.short_repr
 class ProbedServer(NamedTuple):
     """What the server holds where clients probe."""
@@ -191,7 +201,7 @@ class Probed:
     """The roles of a server, and of clients, that choose rho by probes; for a star solver."""
 
     local: Any  # a ProbingGradient
-    share: ClassVar[float]  # rho times the length of all local steps of a round, about
+    share: ClassVar[float]  # rho times the length of all local steps of a round, about, at first
 
     def start_server(self, model, num_clients) -> ProbedServer:
         """Start at the first model, with the curvature that was estimated there."""
@@ -209,6 +219,19 @@ class Probed:
     def penalty(self, curvature: jax.Array) -> jax.Array:
         """Return rho, of the shape of the curvature l."""
         return self.share * curvature / self.local.steps
+
+    def growth(self, memory: Probes) -> jax.Array:
+        """Return by how much what is said exceeds what was met, shape (clients,)."""
+        share = (memory.calls.astype(memory.met.dtype) / 50) ** 2
+        return jnp.clip(share, self.share, self.local.steps) / self.share
+
+    def read(self, memory: Probes, curvature: jax.Array) -> Probes:
+        """Return what the clients remember once they have read l."""
+        return memory._replace(shared=curvature / self.growth(memory))
+
+    def said(self, memory: Probes) -> roles.Said:
+        """Return what the clients say."""
+        return roles.Said(beside=memory.met * self.growth(memory))
 
     def with_model(self, server: ProbedServer, model, received: roles.Received) -> ProbedServer:
         """Return what the server holds with another model, and with the mean of what was met."""

@@ -1,5 +1,7 @@
 """Defaults that measure: loops by hand, minibatches, losses without curvature, and messages."""
 
+from typing import ClassVar
+
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -7,12 +9,13 @@ import pytest
 
 import fedjax_admm as fa
 from fedjax_admm import participation
+from fedjax_admm._pytrees import pytree_dataclass
 from fedjax_admm.solvers import fed_admm, fed_dr, fed_dyn, local_gradient
 from fedjax_admm.solvers._gradients import largest_curvature
 from fedjax_admm.solvers.splitting._fed_admm import FedADMM, ProbedFedADMM
 from fedjax_admm.solvers.splitting._probing import probing
 from fedjax_admm.traffic import Traffic
-from tests.solvers.quadratics import CLIENTS, draw, masks, quadratics
+from tests.solvers.quadratics import CLIENTS, Quadratics, draw, masks, quadratics
 from tests.solvers.splitting.paths import START, path
 
 STEPS = 5
@@ -35,35 +38,57 @@ def worked(i, start, centre, rho, met, rises):
     return w
 
 
+def worked_once(i, start, centre, rho, met, rises, read):
+    """Return the same where the first step of a round is measured alone; l was read."""
+    hessians, linear = draw()
+    w, first, last = start.copy(), met[i], None
+    for k in range(STEPS):
+        slope = hessians[i] @ w - linear[i] + rho * (w - centre)
+        if last is not None:
+            rises[i] += slope @ last < -(last @ last)
+        moved = w - slope / ((max(met[i] if k else first, read) + rho) * np.sqrt(1 + rises[i]))
+        if not k:
+            met[i] = np.linalg.norm(hessians[i] @ (moved - w)) / np.linalg.norm(moved - w)
+        w, last = moved, slope
+    return w
+
+
 class ByHand:
     """What all three methods keep: the mean of the curvature that clients have met."""
 
-    def __init__(self, largest, share):
+    def __init__(self, largest, share, once):
         self.shared, self.rounds, self.share = largest, 0, share
         self.met, self.rises = np.full(CLIENTS, largest), np.zeros(CLIENTS)
+        self.calls, self.once = np.zeros(CLIENTS), once
 
     @property
     def rho(self):
         return self.share * self.shared / STEPS
 
-    def work(self, i, start, centre, rho=None):
-        rho = self.rho if rho is None else rho
-        return worked(i, start, centre, rho, self.met, self.rises)
+    @property
+    def growth(self):
+        return np.clip((self.calls / 50) ** 2, self.share, STEPS) / self.share
+
+    def work(self, i, start, centre):
+        read = self.shared / self.growth[i]
+        self.calls[i] += 1
+        known = i, start, centre, self.rho, self.met, self.rises
+        return worked_once(*known, read) if self.once else worked(*known)
 
     def heard(self, active):
         self.rounds += 1
-        self.shared += (self.met[active].mean() - self.shared) / np.sqrt(self.rounds)
+        said = (self.met * self.growth)[active].mean()
+        self.shared += (said - self.shared) / np.sqrt(self.rounds)
 
 
-def admm(present, largest):
-    hand = ByHand(largest, 0.2)
+def admm(present, largest, once):
+    hand = ByHand(largest, 0.2, once)
     z, w, y = START.copy(), np.tile(START, (CLIENTS, 1)), np.zeros((CLIENTS, 5))
-    rho, found, calls = np.full(CLIENTS, hand.rho), [], np.zeros(CLIENTS)
+    rho, found = np.full(CLIENTS, hand.rho), []
     for active in present:
         for i in np.flatnonzero(active):
-            rho[i] = hand.rho * np.clip(calls[i] / 20, 1, 5)
-            calls[i] += 1
-            w[i] = hand.work(i, z, z - y[i] / rho[i], rho[i])
+            rho[i] = hand.rho
+            w[i] = hand.work(i, z, z - y[i] / rho[i])
             y[i] += rho[i] * (w[i] - z)
         if active.any():
             hand.heard(active)
@@ -72,8 +97,8 @@ def admm(present, largest):
     return np.array(found)
 
 
-def dyn(present, largest):
-    hand = ByHand(largest, 1.0)
+def dyn(present, largest, once):
+    hand = ByHand(largest, 1.0, once)
     x, c, found = START.copy(), np.zeros((CLIENTS, 5)), []
     for active in present:
         moves = []
@@ -88,8 +113,8 @@ def dyn(present, largest):
     return np.array(found)
 
 
-def dr(present, largest):
-    hand = ByHand(largest, 1.0)
+def dr(present, largest, once):
+    hand = ByHand(largest, 1.0, once)
     y, x = np.tile(START, (CLIENTS, 1)), np.tile(START, (CLIENTS, 1))
     rho, found = np.full(CLIENTS, hand.rho), []
     for i in range(CLIENTS):
@@ -103,6 +128,7 @@ def dr(present, largest):
         for i in np.flatnonzero(active):
             y[i] = x[i] + rho[i] / hand.rho * (y[i] - x[i]) + x_bar - x[i]
             rho[i] = hand.rho
+            hand.rises[i] *= not once
             x[i] = hand.work(i, x[i], y[i])
         if active.any():
             hand.heard(active)
@@ -111,13 +137,22 @@ def dr(present, largest):
     return np.array(found)
 
 
+@pytree_dataclass
+class Noisy(Quadratics):
+    """The same clients, whose gradients are called those of minibatches."""
+
+    exact_gradients: ClassVar[bool] = False
+
+
 @pytest.mark.usefixtures("x64")
+@pytest.mark.parametrize("once", [False, True])
 @pytest.mark.parametrize(("build", "loop"), [(fed_admm, admm), (fed_dyn, dyn), (fed_dr, dr)])
-def test_the_default_is_the_loop_by_hand(build, loop):
-    problem, present = quadratics(START), masks(120)
+def test_the_default_is_the_loop_by_hand(build, loop, once):
+    exact, present = quadratics(START), masks(250)
+    problem = Noisy(exact.hessians, exact.linear, exact.start) if once else exact
     largest = float(largest_curvature(problem, problem.start))
-    found = path(build(), present)
-    np.testing.assert_allclose(found, loop(present, largest), rtol=1e-9, atol=1e-9)
+    found = path(build(), present, problem=problem)
+    np.testing.assert_allclose(found, loop(present, largest, once), rtol=1e-9, atol=1e-9)
 
 
 def test_it_measures_unless_the_steps_or_rho_are_given():
@@ -146,6 +181,19 @@ def test_a_probe_meets_the_curvature_of_one_minibatch():
     state = fa.run(fed_admm(), problem, jax.random.key(0), rounds=20).state.solver
     assert np.all(state.clients.memory.met <= 1.001 * most)
     assert np.all(state.clients.memory.met > 0.01)
+
+
+def test_with_minibatches_fed_dr_alone_forgets_the_steps_that_raised_its_objective():
+    noise = jax.random.normal(jax.random.key(1), (4, 20))
+    problem = fa.problems.federated(
+        squared, (jnp.ones((4, 20, 1)), noise), jnp.zeros(1), batch_size=1
+    )
+
+    def most(solver):
+        state = fa.run(solver, problem, jax.random.key(0), rounds=50).state.solver
+        return jnp.max(state.clients.memory.overshoots)
+
+    assert 0 < most(fed_dr()) < STEPS < 5 * STEPS < min(most(fed_admm()), most(fed_dyn()))
 
 
 def linear(model, sample):
