@@ -56,7 +56,8 @@ class Call:
     def remember_end(self, key: Any, state: Any, rounds: int) -> None:
         """Remember the state after a run, whose arrays need not be computed yet."""
         if is_concrete((key, state.index, state.fingerprint)):
-            self.end = (*map(weakref.ref, (key, state.index, state.fingerprint)), rounds)
+            key, index, fingerprint = map(weakref.ref, (key, state.index, state.fingerprint))
+            self.end = key, index, fingerprint, rounds
 
     def done_before(self, key: Any, start: Any) -> int | None:
         """Return the rounds before `start` if the last run ended with it, under this key."""
