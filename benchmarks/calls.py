@@ -9,6 +9,7 @@ sensors in space; a problem of 20 clients with 50 samples each.
 import statistics
 import time
 from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 import jax
@@ -42,28 +43,35 @@ def main() -> None:
     start, build = jnp.zeros(5), fa.problems.federated
     for name in ("first", "second"):
         clock = time.process_time()
-        build(loss, data, start)
+        own = build(loss, data, start)
         print(f"{name} problems.federated: {time.process_time() - clock:.3f} s")
 
     noise = fa.problems.gaussian_noise(1.0)
-    problem = fa.problems.draw_localization(jax.random.key(1), noise, clients=21)
-    solver, options = fa.solvers.fsmdm(), {"rounds": 1, "measure": fa.measures.localization_error}
-    options["participation"] = fa.participation.bernoulli(0.5)
-    keys = list(jax.random.split(jax.random.key(0), CALLS + 10))
-    last = fa.run(solver, problem, keys[0], **options)
+    place = fa.problems.draw_localization(jax.random.key(1), noise, clients=21)
+    half = fa.participation.bernoulli(0.5)
+    error = fa.measures.localization_error
+    calls("FSMDM", partial(fa.run, fa.solvers.fsmdm(), place, measure=error, participation=half))
+    calls("FedADMM", partial(fa.run, fa.solvers.fed_admm(1.0), own))
 
-    def another() -> None:
-        fa.run(solver, problem, keys[-1], **options)
-        keys.insert(0, keys.pop())
 
-    def go_on() -> None:
+def calls(name: str, run: Callable[..., fa.Run]) -> None:
+    """Print what calls of one round take, without and with waiting for their results."""
+    first, *keys = jax.random.split(jax.random.key(0), CALLS + 11)
+    last = run(first, rounds=1)
+
+    def go_on() -> Any:
         nonlocal last
-        last = fa.run(solver, problem, first, start=last.state, **options)
+        last = run(first, rounds=1, start=last.state)
+        return last
 
-    first = keys[0]
-    print(f"the same arguments: {median(lambda: fa.run(solver, problem, first, **options)):.3f} ms")
-    print(f"another key: {median(another):.3f} ms")
-    print(f"from the last state: {median(go_on):.3f} ms")
+    ways = {
+        "the same arguments": lambda: run(first, rounds=1),
+        "another key": lambda: run(keys.pop(), rounds=1),
+        "from the last state": go_on,
+        "the same, results awaited": lambda: jax.block_until_ready(go_on()),
+    }
+    for way, call in ways.items():
+        print(f"{name}, {way}: {median(call):.3f} ms")
 
 
 if __name__ == "__main__":

@@ -76,8 +76,8 @@ def _options() -> dict[str, Any]:
 
 
 def _kind(leaf: Any) -> tuple[Any, ...]:
-    """Return shape and dtype; `jax.typeof` takes six times as long, and jit itself asks it."""
-    return np.shape(leaf), getattr(leaf, "dtype", type(leaf))
+    """Return shape and dtype; `jax.typeof` takes many times as long, and jit itself asks it."""
+    return getattr(leaf, "shape", ()), getattr(leaf, "dtype", type(leaf))
 
 
 def compiled_once(function: Callable[..., Result], *arrays: Any) -> Result:

@@ -33,6 +33,8 @@ class Call:
     rounds: int = 0  # so many from the first one on fit these
     hides: bool = True  # whether its solver is private
     counts: bool = True  # whether inner solvers in its state count their shortfalls
+    # Key, index and fingerprint of the state after the last run, and its number of rounds.
+    end: tuple[weakref.ref, weakref.ref, weakref.ref, int] | None = None
 
     def knows(self, leaves: list[Any]) -> bool:
         """Return whether leaves of a call are those of the last one, but for key and start."""
@@ -51,6 +53,20 @@ class Call:
             )
             self.rounds = rounds
 
+    def remember_end(self, key: Any, state: Any, rounds: int) -> None:
+        """Remember the state after a run, whose arrays need not be computed yet."""
+        if is_concrete((key, state.index, state.fingerprint)):
+            key, index, fingerprint = map(weakref.ref, (key, state.index, state.fingerprint))
+            self.end = key, index, fingerprint, rounds
+
+    def done_before(self, key: Any, start: Any) -> int | None:
+        """Return the rounds before `start` if the last run ended with it, under this key."""
+        if self.end is None or start is None:
+            return None
+        last_key, index, fingerprint, rounds = self.end
+        same = last_key() is key and index() is start.index and fingerprint() is start.fingerprint
+        return rounds if same else None
+
 
 @lru_cache(KEPT)
 def _last_call(structure, name, function) -> Call:
@@ -59,15 +75,19 @@ def _last_call(structure, name, function) -> Call:
 
 def checked_call(
     check_begun: Callable, arguments: tuple, name: str, function: Any, rounds: int
-) -> Call:
+) -> tuple[Call, int]:
     """Check the arguments of a call, unless they are those of the last one of its structure.
 
     Args:
-      check_begun: checks solver, problem, key and start, and returns the rounds done before.
+      check_begun: checks solver, key and start, and returns the rounds done before, which are
+        given to it where they are known.
       arguments: solver, problem, key, participation and start.
       name: "measure" or "residual".
       function: the measure or the residual, or None.
       rounds: of this call for a measure, of the run proper for a residual.
+
+    Returns:
+      What is known of the call, and the rounds of the run proper.
     """
     solver, problem, key, participation, start = arguments
     leaves, structure = jax.tree.flatten(arguments)
@@ -77,14 +97,15 @@ def checked_call(
     repeated = call.knows(leaves)
     if not repeated:
         _check_parts(solver, problem, participation, name, function)
-    total = check_begun(solver, key, start) * (name == "measure") + rounds
+    begun = check_begun(solver, key, start, call.done_before(key, start))
+    total = begun * (name == "measure") + rounds
     if not repeated:
         _check_rounds(solver, problem, participation, total)
         call.hides = hides(solver)
         call.remember(arguments, leaves, total)
     elif total > call.rounds:
         call.rounds = _lasting(partial(_check_rounds, solver, problem, participation), total)
-    return call
+    return call, total
 
 
 def _check_parts(solver, problem, participation, name, function) -> None:

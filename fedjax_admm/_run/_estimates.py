@@ -29,8 +29,8 @@ def read_estimate(solver: Any, problem: Any, state: Any) -> Any:
     return jax.tree.map(lambda x: x if hasattr(x, "dtype") else None, problem.parameters(estimate))
 
 
-def with_static(problem: Any, result: Any, key: jax.Array) -> Any:
+def with_static(problem: Any, result: Any) -> Any:
     """Return a Run whose estimate has the static leaves of the parameters, outside of tracing."""
-    if not hasattr(problem, "with_static") or not is_concrete((result, key, jnp.zeros(()))):
+    if not hasattr(problem, "with_static") or not is_concrete(result):
         return result
     return result._replace(estimate=problem.with_static(result.estimate))

@@ -200,7 +200,7 @@ def run(
     if progress:
         check_untraced(solver, problem, key, participation, start)
     arguments = (solver, problem, key, participation, start)
-    call = checked_call(_check_begun, arguments, "measure", measure, rounds)
+    call, total = checked_call(_check_begun, arguments, "measure", measure, rounds)
 
     scan = _compiled_scan
     if streams(problem):
@@ -226,11 +226,12 @@ def run(
         result = scan_in_blocks(advance, start, left, every, shows=progress, **blocks)
     else:
         result = advance(start, rounds)
+        call.remember_end(key, result.state, total)
     if use is not None:
         use.remember(result.state)
     if call.counts:
         call.counts = tell_unsolved(result.state.solver, result.status.unsolved)
-    return with_static(problem, result, key)
+    return with_static(problem, result)
 
 
 def run_until(
@@ -283,7 +284,7 @@ def run_until(
     if progress:
         check_untraced(solver, problem, key, participation, start, tolerance)
     arguments = (solver, problem, key, participation, start)
-    call = checked_call(_check_begun, arguments, "residual", residual, max_rounds)
+    call, _ = checked_call(_check_begun, arguments, "residual", residual, max_rounds)
     tolerance = scalar("tolerance", tolerance, at_least=0)
     use = key_use(*arguments, max_rounds, total=True) if call.hides else None
 
@@ -308,7 +309,7 @@ def run_until(
         use.remember(result.state)
     if call.counts:
         call.counts = tell_unsolved(result.state.solver, result.status.unsolved)
-    return with_static(problem, result, key)
+    return with_static(problem, result)
 
 
 def scan_rounds(solver, problem, key, participation, start, *, rounds, measure, every) -> Run:
@@ -424,15 +425,24 @@ def one_round(solver, problem, key, participation):
     return advance
 
 
-def _check_begun(solver, key, start) -> int:
-    """Check key and start; return the rounds that are done, 0 where they are traced."""
-    typed_key(key)
-    check_start(start, key)
+def _check_begun(solver, key, start, done: int | None) -> int:
+    """Check key and start; return the rounds that are done, 0 where they are traced.
+
+    `done` is their number where start is known to be the state of a run under this key.
+    """
+    if done is None:
+        typed_key(key)
+        check_start(start, key)
+    else:
+        not_deleted("key", key)
+        not_deleted("start", start)
     if start is None:
         return 0
     if hasattr(solver, "check_start"):
         solver.check_start(start.solver)
-    return int(start.index) if is_concrete(start.index) else 0
+    if done is None:
+        return int(start.index) if is_concrete(start.index) else 0
+    return done
 
 
 def shape_of(solver, problem, key, participation, start, *, measure, every) -> Run:

@@ -73,7 +73,7 @@ def flat_layout(start: Any, shared: Any, train: Any) -> tuple[FlatLayout, jax.Ar
         (*order, *stays),
         tuple((i, leaf) for i, (_, leaf) in enumerate(entries) if not plain[i]),
     )
-    flat = layout.flat([leaves.get(i) for i in range(len(entries))])
+    flat = layout.flat([leaves.get(i, leaf) for i, (_, leaf) in enumerate(entries)])
     dim = sum(leaves[i].size for i in order)
     return layout, flat[:dim], flat[dim:]
 

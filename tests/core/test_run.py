@@ -269,13 +269,18 @@ def test_calls_that_are_repeated_are_checked_for_what_changes():
     process = participation.replay(np.ones((5, 21), bool))
     arguments, key = (fa.solvers.fsmdm(), problem()), jax.random.key(0)
     run = partial(fa.run, *arguments, rounds=1, participation=process)
-    done = run(key)
+    done = first = run(key)
     for _ in range(4):
         done = run(key, start=done.state)
     with pytest.raises(fa.InputError, match="masks holds 5 rounds, but the run needs 6"):
         run(key, start=done.state)
     with pytest.raises(fa.InputError, match="key must be the key of the run that is resumed"):
         run(jax.random.key(1), start=done.state)
+    second = run(key, start=first.state)  # not the last state
+    assert int(second.state.index) == 2
+    second.state.solver.server.delete()
+    with pytest.raises(fa.InputError, match=r"start holds an array of shape \(3,\) that"):
+        run(key, start=second.state)
     with pytest.raises(fa.InputError, match="a typed key"):
         run(jnp.zeros(2, jnp.uint32))
 

@@ -63,8 +63,8 @@ def test_a_filter_is_a_split_by_hand(name, train):
 
 @pytree_dataclass
 class Module:
+    activation: object  # before the weight: what is no array takes no place in the vector
     weight: jax.Array
-    activation: object
     rate: float
     count: jax.Array
 
@@ -77,7 +77,7 @@ def module_loss(module, sample):
 
 
 def test_a_module_is_taken_and_returned_whole(tmp_path):
-    module = Module(jnp.ones(3), jnp.tanh, 0.5, jnp.arange(2))
+    module = Module(jnp.tanh, jnp.ones(3), 0.5, jnp.arange(2))
     problem = fa.problems.federated(module_loss, ROWS, module)
     solver, key = fa.solvers.fed_avg(0.1), jax.random.key(0)
     run = fa.run(solver, problem, key, rounds=3, checkpoint=tmp_path / "run.npz")
