@@ -56,7 +56,7 @@ def read(tmp_path):
 def test_a_table_is_read_with_its_lines(read):
     table = read('\ufeff a , B\n1, x \n\n , \n2,"y\nz"\n3,\n')
     assert table.header == ("a", "B")
-    assert table.lines().tolist() == [2, 5, 7]
+    assert table.lines.tolist() == [2, 5, 7]
     assert table.texts("B").tolist() == ["x", "y\nz", ""]
     np.testing.assert_array_equal(table.numbers(["a"]), [[1], [2], [3]])
     with pytest.raises(InputError, match="line 7: B is missing; fill it in or remove that row"):
@@ -98,8 +98,8 @@ def test_a_table_of_parquet(tmp_path):
         ('a,b\n1,2\n3,"4\n5,6\n', "line 3: a quote is never closed"),
         (b"a,b\n1,\xe9\n", "is not UTF-8 text"),
         (b"a,\xe9\n1,2\n", "is not UTF-8 text"),
-        ("a\n" + "x" * 2**21, "has a row that is longer than 1048576 bytes"),
-        ("x" * 2**19 + "\n", "has a row that is longer than"),
+        ("a\n" + "x" * 2**21, "has a cell that is longer than 131072 characters"),
+        ("x" * 2**19 + "\n", "has a cell that is longer than 131072 characters"),
         ("x" * 2**21, "has a row that is longer than 1048576 bytes"),
     ],
 )
