@@ -30,7 +30,7 @@ LONGEST_NAME = 1000  # characters
 MISSING = frozenset({"", "na", "nan", "n/a", "null"})  # in a column of numbers, in any case
 _BLOCK = 2**20  # bytes: no row may be longer
 _TEXT_BYTES = 60  # of an object of Python
-_CHECKED = 10_000  # rows, after which memory is looked at
+_CHECKED = 200  # rows at a time, after which memory is looked at
 _EDGES = "head, tail[, weight]"
 
 
@@ -281,7 +281,7 @@ class Table:
     layout: Layout
     header: tuple[str, ...]
     lines: np.ndarray  # shape=(rows,): the line of every row, from 1; of Parquet, its number
-    columns: tuple[list[str], ...]  # of stripped texts
+    columns: tuple[list[str], ...]  # cells as they are written
 
     def place(self, row: int) -> str:
         """Name the file and the line of a row, counted from 0."""
@@ -298,7 +298,7 @@ class Table:
 
     def texts(self, column: str, *, complete: bool = False) -> np.ndarray:
         """Return a column as stripped texts; with `complete` none may be missing."""
-        cells = self.columns[self.header.index(column)]
+        cells = self._cells(column)
         for row, text in enumerate(cells):
             if complete and not text:
                 raise self._missing(row, column)
@@ -318,7 +318,7 @@ class Table:
         """
         numbers = np.empty((len(self.lines), len(columns)))
         for j, column in enumerate(columns):
-            for i, text in enumerate(self.columns[self.header.index(column)]):
+            for i, text in enumerate(self._cells(column)):
                 numbers[i, j] = number = self._number(i, column, text, complete)
                 if positive and number < SMALLEST_NUMBER:
                     least = "positive" if number <= 0 else f"at least {SMALLEST_NUMBER:g}"
@@ -327,6 +327,10 @@ class Table:
                         "remove or repair that row."
                     )
         return numbers
+
+    def _cells(self, column: str) -> list[str]:
+        texts = self.columns[self.header.index(column)]
+        return [unescape_cell(text).strip() for text in texts]
 
     def _missing(self, row: int, column: str) -> InputError:
         return InputError(f"{self.place(row)}: {column} is missing; fill it in or remove that row.")
@@ -382,16 +386,14 @@ def read_table(path: str | Path, demand: str, *, lower: bool = False) -> Table:
     lines: list[int] = []
     columns: list[list[str]] = [[] for _ in layout.cells]
     taken = 0
-    for line, cells in _table_rows(layout):
-        texts = [unescape_cell(cell).strip() for cell in cells]
-        if not any(texts):
-            continue
-        lines.append(line)
-        for column, text in zip(columns, texts, strict=True):
-            column.append(text)
-        taken += sum(map(len, texts)) + _TEXT_BYTES * len(texts)
-        if len(lines) % _CHECKED == 0:
-            check_room(path, taken)
+    rows = (row for row in _table_rows(layout) if any(map(str.strip, row[1])))
+    while part := list(itertools.islice(rows, _CHECKED)):
+        numbers, cells = zip(*part, strict=True)
+        lines.extend(numbers)
+        for column, texts in zip(columns, zip(*cells, strict=True), strict=True):
+            column.extend(texts)
+            taken += sum(map(len, texts)) + _TEXT_BYTES * len(texts)
+        check_room(path, taken)
     header = tuple(name.lower() if lower else name for name in layout.cells)
     return Table(layout, header, np.array(lines, int), tuple(columns))
 

@@ -2,6 +2,7 @@
 
 import gzip
 import os
+import sys
 
 import numpy as np
 import pyarrow
@@ -66,6 +67,13 @@ def test_a_table_is_read_with_its_lines(read):
     assert read("a\r1\r2\r").texts("a").tolist() == ["1", "2"]
 
 
+def test_a_table_of_text_is_read_without_pyarrow(read, monkeypatch):
+    monkeypatch.setitem(sys.modules, "pyarrow", None)
+    table = read('a,b\n"x""y"z,1\n5" pipe,2\n')
+    assert table.texts("a").tolist() == ['x"yz', '5" pipe']
+    assert table.place(1).endswith("mine.csv, line 3")
+
+
 def test_numbers_are_those_of_python(read):
     texts = [" 1e-3 ", "+5", "-.5", "0.1234567890123456789", "1e60", "4.35e-7"]
     table = read("a\n" + "\n".join(texts))
@@ -95,6 +103,7 @@ def test_a_table_of_parquet(tmp_path):
     [
         (" \n", "is empty; its first line must name the columns"),
         ("a,b\n1,2\n\n3\n", "line 4: there are 1 cells, but line 1 has 2; repair that row"),
+        ("a,b\n1,2\n,,\n", "line 3: there are 3 cells, but line 1 has 2; repair that row"),
         ('a,b\n1,2\n3,"4\n5,6\n', "line 3: a quote is never closed"),
         (b"a,b\n1,\xe9\n", "is not UTF-8 text"),
         (b"a,\xe9\n1,2\n", "is not UTF-8 text"),
