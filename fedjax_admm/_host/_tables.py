@@ -227,7 +227,8 @@ class _Quotes(io.RawIOBase):
 def _rows(layout: Layout, errors: str = "replace") -> Iterator[tuple[int, list[str]]]:
     """Yield the line on which each row begins that is not blank, and its cells.
 
-    Bytes that are not UTF-8 are replaced, or with "strict" a mistake; so is an open quote at the end.
+    Bytes that are not UTF-8 are replaced; with "strict" they are a mistake. At the end of the file,
+    an open quote is one too.
     """
     mark, fields = layout.separator[0], _fields(layout)
     with unpacked(layout.path) as file:
