@@ -11,6 +11,7 @@ import itertools
 import re
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import IO, TYPE_CHECKING, Any
 
@@ -234,7 +235,8 @@ def _rows(layout: Layout, errors: str = "replace") -> Iterator[tuple[int, list[s
     with unpacked(layout.path) as file:
         counted = _Quotes(file)
         text = io.TextIOWrapper(io.BufferedReader(counted), "utf-8-sig", errors, newline="")
-        reader, line = csv.reader(text, delimiter=mark), 1
+        pieces = iter(partial(text.readline, _BLOCK), "")  # a line may have no end
+        reader, line = csv.reader(pieces, delimiter=mark), 1
         try:
             for cells in reader:
                 blank = not cells or (len(cells) != fields and not mark.join(cells).strip())
