@@ -1,6 +1,7 @@
-"""Tables in users' files, read by pyarrow: CSV files, compressed by gzip or not, and Parquet.
+"""Tables in users' files: CSV files, compressed by gzip or not, and Parquet.
 
-pyarrow reads block by block, so that memory is bounded. Lines are counted only for a mistake.
+pyarrow reads tables of millions of rows part by part, and Parquet. Small tables of text are read by
+Python's module csv, because pyarrow takes 43 MiB. Both split the same texts into the same cells.
 """
 
 import contextlib
@@ -10,8 +11,9 @@ import itertools
 import re
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
-from typing import IO, TYPE_CHECKING
+from typing import IO, TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -29,6 +31,7 @@ LONGEST_NAME = 1000  # characters
 MISSING = frozenset({"", "na", "nan", "n/a", "null"})  # in a column of numbers, in any case
 _BLOCK = 2**20  # bytes: no row may be longer
 _TEXT_BYTES = 60  # of an object of Python
+_CHECKED = 200  # rows at a time, after which memory is looked at
 _EDGES = "head, tail[, weight]"
 
 
@@ -78,8 +81,8 @@ def first_row(path: str | Path, demand: str, separators: Sequence[str] = (",",))
     for mark in sorted(marks, key=lambda mark: (mark == " ", text.find(mark))):
         try:
             cells = next(csv.reader([text], delimiter=mark[0]), [])[:: len(mark)]
-        except csv.Error:  # a very long cell
-            raise _too_long(path) from None
+        except csv.Error:
+            raise _long_cell(path) from None
         if len(separators) == 1 or len(cells) >= 3:
             cells = [unescape_cell(cell).strip() for cell in cells]
             return Layout(path, tuple(cells), mark, line + 1)
@@ -129,6 +132,7 @@ def read_columns(
                 pyarrow.csv.ConvertOptions(
                     column_types=types, include_columns=[*types], null_values=[]
                 ),
+                memory_pool=pyarrow.system_memory_pool(),  # others hold on to what is not used
             )
         except pyarrow.ArrowInvalid as error:
             if re.match("Empty CSV|Could not skip", str(error)):
@@ -137,9 +141,8 @@ def read_columns(
         with reader:
             for batch in reader:
                 yield batch.columns
-    if counted.quotes % 2:  # pyarrow takes the rest of the file for one cell
-        for _ in _rows(layout, strict=True):
-            pass
+    if counted.quotes % 2:
+        _check_quotes(layout)
 
 
 def numbers_of(column: "pyarrow.Array") -> np.ndarray:
@@ -176,11 +179,14 @@ def _explained(layout: Layout) -> Iterator[None]:
         raise _too_long(path)
     if "Expected" not in reason:
         raise InputError(f"{path} cannot be read: {reason}", value=path)
-    line, cells = next(row for row in _rows(layout) if len(row[1]) != _fields(layout))
-    raise InputError(
-        f"{path}, line {line}: there are {len(cells[:: len(layout.separator)])} cells, but line "
-        f"{layout.line} has {len(layout.cells)}",
-        value=path,
+    raise next(_wrong(layout, *row) for row in _rows(layout) if len(row[1]) != _fields(layout))
+
+
+def _wrong(layout: Layout, line: int, cells: Sequence[str]) -> InputError:
+    return InputError(
+        f"{layout.path}, line {line}: there are {len(cells[:: len(layout.separator)])} cells, but "
+        f"line {layout.line} has {len(layout.cells)}",
+        value=layout.path,
         remedy="repair that row, put texts with separators in quotes, and write decimal points",
     )
 
@@ -191,12 +197,16 @@ def _not_text(path: str | Path) -> InputError:
     )
 
 
-def _too_long(path: str | Path) -> InputError:
+def _too_long(path: str | Path, part: str = "row", longest: str = f"{_BLOCK} bytes") -> InputError:
     return InputError(
-        f"{path} has a row that is longer than {_BLOCK} bytes",
+        f"{path} has a {part} that is longer than {longest}",
         value=path,
         remedy="write a line per row, and close every quote",
     )
+
+
+def _long_cell(path: str | Path) -> InputError:
+    return _too_long(path, "cell", f"{csv.field_size_limit()} characters")
 
 
 class _Quotes(io.RawIOBase):
@@ -208,35 +218,54 @@ class _Quotes(io.RawIOBase):
     def readable(self) -> bool:
         return True
 
-    def read(self, size: int = -1) -> bytes:
-        content = self._file.read(size)
+    def readinto(self, buffer: Any) -> int:
+        content = self._file.read(len(buffer))
+        buffer[: len(content)] = content
         self.quotes += content.count(b'"')
-        return content
+        return len(content)
 
 
-def _rows(layout: Layout, strict: bool = False) -> Iterator[tuple[int, list[str]]]:
+def _rows(layout: Layout, errors: str = "replace") -> Iterator[tuple[int, list[str]]]:
     """Yield the line on which each row begins that is not blank, and its cells.
 
-    With `strict` a quote that is never closed is a mistake.
+    Bytes that are not UTF-8 are replaced; with "strict" they are a mistake. At the end of the file,
+    an open quote is one too.
     """
-    fields = _fields(layout)
+    mark, fields = layout.separator[0], _fields(layout)
     with unpacked(layout.path) as file:
-        text = io.TextIOWrapper(file, "utf-8-sig", "replace", newline="")
-        reader, line = csv.reader(text, delimiter=layout.separator[0], strict=strict), 1
+        counted = _Quotes(file)
+        text = io.TextIOWrapper(io.BufferedReader(counted), "utf-8-sig", errors, newline="")
+        pieces = iter(partial(text.readline, _BLOCK), "")  # a line may have no end
+        reader, line = csv.reader(pieces, delimiter=mark), 1
         try:
             for cells in reader:
-                blank = not cells or (len(cells) != fields and not "".join(cells).strip())
+                blank = not cells or (len(cells) != fields and not mark.join(cells).strip())
                 if line >= layout.line and not blank:
                     yield line, cells
                 line = reader.line_num + 1
-        except csv.Error as error:  # without `strict`, a very long cell
-            if strict and "expected after" not in str(error):
+        except csv.Error:
+            raise _long_cell(layout.path) from None
+        except UnicodeDecodeError:
+            raise _not_text(layout.path) from None
+    if counted.quotes % 2:
+        _check_quotes(layout)
+
+
+def _check_quotes(layout: Layout) -> None:
+    """Check that every quote is closed: else the rest of the file is one cell."""
+    with unpacked(layout.path) as file:
+        text = io.TextIOWrapper(file, "utf-8-sig", "replace", newline="")
+        reader, line = csv.reader(text, delimiter=layout.separator[0], strict=True), 1
+        try:
+            for _ in reader:
+                line = reader.line_num + 1
+        except csv.Error as error:
+            if "expected after" not in str(error):  # a text goes on after its quote
                 raise InputError(
                     f"{layout.path}, line {line}: a quote is never closed",
                     value=layout.path,
                     remedy="repair that line",
                 ) from None
-        yield line, []
 
 
 def _fields(layout: Layout) -> int:
@@ -254,19 +283,13 @@ class Table:
 
     layout: Layout
     header: tuple[str, ...]
-    rows: np.ndarray  # shape=(rows,): their numbers in the file
-    columns: "tuple[pyarrow.ChunkedArray, ...]"  # of texts
+    lines: np.ndarray  # shape=(rows,): the line of every row, from 1; of Parquet, its number
+    columns: tuple[list[str], ...]  # cells as they are written
 
     def place(self, row: int) -> str:
         """Name the file and the line of a row, counted from 0."""
-        return self.layout.place(int(self.rows[row]))
-
-    def lines(self) -> np.ndarray:
-        """Return the line of every row, shape (rows,); its number in a Parquet file."""
-        if not self.layout.separator:
-            return self.rows + 1
-        lines = [line for line, _ in _rows(self.layout)]
-        return np.array(lines[1:-1], int)[self.rows]
+        kind = "line" if self.layout.separator else "row"
+        return f"{self.layout.path}, {kind} {self.lines[row]}"
 
     def require(self, columns: Iterable[str], form: str | None = None) -> None:
         """Check that the file names columns, each of them once; `form` lists what it may name."""
@@ -296,7 +319,7 @@ class Table:
 
         With `complete` none may be missing, and with `positive` none may be below 1e-60.
         """
-        numbers = np.empty((len(self.rows), len(columns)))
+        numbers = np.empty((len(self.lines), len(columns)))
         for j, column in enumerate(columns):
             for i, text in enumerate(self._cells(column)):
                 numbers[i, j] = number = self._number(i, column, text, complete)
@@ -309,7 +332,7 @@ class Table:
         return numbers
 
     def _cells(self, column: str) -> list[str]:
-        texts = self.columns[self.header.index(column)].to_pylist()
+        texts = self.columns[self.header.index(column)]
         return [unescape_cell(text).strip() for text in texts]
 
     def _missing(self, row: int, column: str) -> InputError:
@@ -362,25 +385,33 @@ def read_table(path: str | Path, demand: str, *, lower: bool = False) -> Table:
 
     `demand` says what an empty file must do.
     """
-    import pyarrow
-    import pyarrow.compute
-
     layout = first_row(path, demand)
-    places, parts, taken = range(len(layout.cells)), [], 0
-    for part in read_texts(layout, places):
-        parts.append(part)
-        taken += sum(column.nbytes + _TEXT_BYTES * len(column) for column in part)
+    lines: list[int] = []
+    columns: list[list[str]] = [[] for _ in layout.cells]
+    taken = 0
+    rows = (row for row in _table_rows(layout) if any(map(str.strip, row[1])))
+    while part := list(itertools.islice(rows, _CHECKED)):
+        numbers, cells = zip(*part, strict=True)
+        lines.extend(numbers)
+        for column, texts in zip(columns, zip(*cells, strict=True), strict=True):
+            column.extend(texts)
+            taken += sum(map(len, texts)) + _TEXT_BYTES * len(texts)
         check_room(path, taken)
-    text, compute = pyarrow.string(), pyarrow.compute.call_function
-    columns = [pyarrow.chunked_array([part[place] for part in parts], text) for place in places]
-    stripped = [compute("utf8_trim_whitespace", [column]) for column in columns]
-    lengths = [compute("binary_length", [column]) for column in stripped]
-    filled = compute("max_element_wise", lengths).cast(pyarrow.bool_())
     header = tuple(name.lower() if lower else name for name in layout.cells)
-    rows = numbers_of(compute("indices_nonzero", [filled])).astype(int)
-    if len(rows) < len(filled):
-        columns = [column.filter(filled) for column in columns]
-    return Table(layout, header, rows, tuple(columns))
+    return Table(layout, header, np.array(lines, int), tuple(columns))
+
+
+def _table_rows(layout: Layout) -> Iterator[tuple[int, Sequence[str]]]:
+    """Yield the line of every row below the names, and its cells."""
+    if not layout.separator:
+        parts = read_texts(layout, range(len(layout.cells)))
+        rows = (zip(*(column.to_pylist() for column in part), strict=True) for part in parts)
+        yield from enumerate(itertools.chain.from_iterable(rows), start=1)
+        return
+    for line, cells in itertools.islice(_rows(layout, "strict"), 1, None):
+        if len(cells) != len(layout.cells):
+            raise _wrong(layout, line, cells)
+        yield line, cells
 
 
 def edge_columns(path: str | Path) -> tuple[list[str], list[str]]:

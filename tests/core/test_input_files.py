@@ -2,6 +2,7 @@
 
 import gzip
 import os
+import sys
 
 import numpy as np
 import pyarrow
@@ -56,7 +57,7 @@ def read(tmp_path):
 def test_a_table_is_read_with_its_lines(read):
     table = read('\ufeff a , B\n1, x \n\n , \n2,"y\nz"\n3,\n')
     assert table.header == ("a", "B")
-    assert table.lines().tolist() == [2, 5, 7]
+    assert table.lines.tolist() == [2, 5, 7]
     assert table.texts("B").tolist() == ["x", "y\nz", ""]
     np.testing.assert_array_equal(table.numbers(["a"]), [[1], [2], [3]])
     with pytest.raises(InputError, match="line 7: B is missing; fill it in or remove that row"):
@@ -64,6 +65,13 @@ def test_a_table_is_read_with_its_lines(read):
     assert read("A,b\n", lower=True).header == ("a", "b")
     assert read("a,b").texts("b").tolist() == []
     assert read("a\r1\r2\r").texts("a").tolist() == ["1", "2"]
+
+
+def test_a_table_of_text_is_read_without_pyarrow(read, monkeypatch):
+    monkeypatch.setitem(sys.modules, "pyarrow", None)
+    table = read('a,b\n"x""y"z,1\n5" pipe,2\n')
+    assert table.texts("a").tolist() == ['x"yz', '5" pipe']
+    assert table.place(1).endswith("mine.csv, line 3")
 
 
 def test_numbers_are_those_of_python(read):
@@ -95,11 +103,12 @@ def test_a_table_of_parquet(tmp_path):
     [
         (" \n", "is empty; its first line must name the columns"),
         ("a,b\n1,2\n\n3\n", "line 4: there are 1 cells, but line 1 has 2; repair that row"),
+        ("a,b\n1,2\n,,\n", "line 3: there are 3 cells, but line 1 has 2; repair that row"),
         ('a,b\n1,2\n3,"4\n5,6\n', "line 3: a quote is never closed"),
         (b"a,b\n1,\xe9\n", "is not UTF-8 text"),
         (b"a,\xe9\n1,2\n", "is not UTF-8 text"),
-        ("a\n" + "x" * 2**21, "has a row that is longer than 1048576 bytes"),
-        ("x" * 2**19 + "\n", "has a row that is longer than"),
+        ("a\n" + "x" * 2**21, "has a cell that is longer than 131072 characters"),
+        ("x" * 2**19 + "\n", "has a cell that is longer than 131072 characters"),
         ("x" * 2**21, "has a row that is longer than 1048576 bytes"),
     ],
 )

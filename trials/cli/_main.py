@@ -4,6 +4,8 @@ Broken variables of the environment and broken outputs show while JAX is importe
 ends, so that little is imported here before they are caught.
 """
 
+import atexit
+import gc
 import os
 import sys
 import traceback
@@ -14,6 +16,7 @@ from fedjax_admm.trials import waiting
 from fedjax_admm.trials.cli._outputs import OutputError, guarded
 
 DONE, FAILED, MISTAKE, INTERRUPTED = 0, 1, 2, 130
+_NEW_OBJECTS = 200_000  # after which Python looks for garbage
 
 
 def main() -> NoReturn:
@@ -22,6 +25,10 @@ def main() -> NoReturn:
     A user's mistake ends with one sentence on standard error and code 2, an error of fedjax-admm
     itself with one that names a file for whoever repairs it, and code 70.
     """
+    # Modules and traced programs stay: to look through them for garbage, and once more at the end,
+    # took a quarter of a short command.
+    gc.set_threshold(_NEW_OBJECTS)
+    atexit.register(gc.freeze)
     try:
         with guarded():
             if sys.argv[1:2] == ["run"] and "--help" not in sys.argv:

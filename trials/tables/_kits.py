@@ -190,7 +190,7 @@ def read_kit(
         anchor=anchor,
         ranges=columns[1][kept],
         sigma=columns[2][kept] if len(columns) == 3 else None,
-        lines=table.lines()[kept],
+        lines=table.lines[kept],
         missing=int((~whole).sum()),
         unknown=unknown,
         odometry=steps,
@@ -239,7 +239,7 @@ def _date(table: Table, row: int, column: str, text: str) -> float:
 
 def _read(path: Path, form: str) -> Table:
     table = read_table(path, f"it must have the columns {form}", lower=True)
-    if not len(table.rows):
+    if not len(table.lines):
         raise InputError(f"{path} has no row below its header; it needs the columns {form}.")
     return table
 

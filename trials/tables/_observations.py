@@ -85,7 +85,7 @@ def read_observations(
       purpose: the subject that needs so many rows, in these sentences.
     """
     table = read_table(path, "its first line must name the columns")
-    if not len(table.rows):
+    if not len(table.lines):
         raise InputError(f"{path} has no row below its header; it needs one per {owner} and time.")
     lagged = _parsed_features(features, table.header)
     if (target, 0) in lagged:
@@ -157,7 +157,7 @@ def read_observations(
         intercept=intercept,
         coordinates=_coordinates(table, places, owners, names, owner) if places else None,
         coordinate_names=tuple(places),
-        rows_read=len(table.rows),
+        rows_read=len(table.lines),
         rows_incomplete=int((~complete).sum()),
         rows_without_past=len(used) - sum(counts.values()),
         absent=tuple(name for name in everyone if name not in rows),

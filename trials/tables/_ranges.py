@@ -61,4 +61,4 @@ def read_ranges(path: Path) -> RangeTable:
             "add sensors at other places."
         )
     ignored = table.others([*axes, "range"])
-    return RangeTable(anchors, distances, table.lines()[there], ignored, int((~there).sum()))
+    return RangeTable(anchors, distances, table.lines[there], ignored, int((~there).sum()))

@@ -38,6 +38,8 @@ def advanced(
 ) -> tuple[list[dict[str, Any]], RoundState]:
     """Go on until so many rounds are done, from the first one if no state is given.
 
+    The state is used up, because the next one takes its memory.
+
     Returns the records, one after each `spacing` of the rounds of the settings, and the last state.
     If `watched`, every record holds all errors; otherwise the last one does.
     """
@@ -58,7 +60,7 @@ def _begun(solver, problem, key, process) -> RoundState:
     return run(solver, problem, key, rounds=0, participation=process).state
 
 
-@partial(jax.jit, static_argnames="rounds")
+@partial(jax.jit, static_argnames="rounds", donate_argnames="state")
 def _piece(solver, problem, key, process, state, watched, rounds):
     """Return the state some rounds later, and errors; not all are computed unless it is watched."""
     how = {"participation": process, "every": rounds, "start": state}
