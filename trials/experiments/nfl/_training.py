@@ -12,6 +12,7 @@ A fit from one start is neither sure to converge nor to stay alive. One from sev
 with all of them, and takes at every record the one of least loss, group by group.
 """
 
+import math
 from collections.abc import Callable
 from dataclasses import field
 from typing import Any
@@ -58,9 +59,16 @@ class Training(Method):
                 update, state = optimizer.update(slopes(models), state, models)
             return (models + update, state), None
 
+        def train(carry):
+            return jax.lax.scan(step, carry, length=steps)[0]
+
+        def one_round(carry, _):
+            ended = self._ended(losses(carry[0]), images.shape[1])
+            return jax.lax.cond(ended, lambda carry: carry, train, carry), None
+
         def advance(carry, rounds, every):
             def record(carry, _):
-                carry, _ = jax.lax.scan(step, carry, length=every * steps)
+                carry, _ = jax.lax.scan(one_round, carry, length=every)
                 models = carry[0]
                 best = jnp.argmin(losses(models), 0)[None, :, None]
                 chosen = jnp.take_along_axis(models, best, 0)[0]
@@ -83,6 +91,10 @@ class Training(Method):
     def _rate(self, problem: Any, steps: int) -> Any:
         return problem.local.rate
 
+    def _ended(self, losses: jax.Array, samples: int) -> Any:
+        """Return whether no further round is trained: losses (starts, groups), samples of each."""
+        return False
+
     def _starts(self, problem: Any) -> jax.Array:
         """Return the first models, shape (starts, groups, dim)."""
         return problem.start[None, : self.groups]
@@ -102,7 +114,15 @@ class Training(Method):
 
 @pytree_dataclass
 class ConvergingTraining(Training):
-    """One network per group, trained from several starts with more steps and a falling rate."""
+    """One network per group, trained from several starts with more steps and a falling rate.
+
+    Training ends before a round in which every group has a start whose network is certain to
+    classify all of the group's m training images correctly. A mean cross entropy below log(2) / m
+    proves that: the most likely of the outputs of a misclassified image is a wrong one, so that the
+    right one has a probability of 1/2 at most, and this image alone costs log(2) or more. No other
+    start can do better then, and further steps scale the outputs alone: the cross entropy has no
+    minimum where the groups' images can be told apart.
+    """
 
     steps: int = field(default=40, metadata={"static": True})  # in a round
 
@@ -111,6 +131,9 @@ class ConvergingTraining(Training):
 
     def _rate(self, problem: Any, steps: int) -> Any:
         return optax.cosine_decay_schedule(BOOST * problem.local.rate, steps)
+
+    def _ended(self, losses: jax.Array, samples: int) -> Any:
+        return jnp.all(jnp.min(losses, 0) < math.log(2) / samples)
 
     def _starts(self, problem: Any) -> jax.Array:
         return jnp.repeat(problem.starts[:, None], self.groups, 1)
