@@ -30,8 +30,10 @@ What one network can do on data that lie together (all four digits, or a cluster
 of 250 steps from one start: with one hidden unit, a quarter of the starts or more end with a unit
 that no image activates (all images get the same outputs), and the others are far from stationary.
 So these networks are the best of `starts` ones (by the training loss), with `pooled_steps` steps
-per round and a rate that falls to zero, until one of them is certain to classify all training
-images correctly. "stationarity" and "silent" tell what came of it (see `_training`).
+per round and a rate that falls to zero, until the best one has a training loss below 2e-4. In 20
+trials with 32 hidden units the accuracy on new images is that of all steps (99.6 and 99.7 %, paired
+differences of -0.03 +- 0.03 and 0.03 +- 0.06). "stationarity" and "silent" tell what came of it
+(see `_training`).
 
 These numbers were chosen on five trials that are not among those reported, by the accuracy on new
 images at width 32: 99.5 % with c = 10, against 97.3 % with c = 1 (the flows grow too slowly for 50
