@@ -58,6 +58,8 @@ class Sweep:
     name: str  # as in `--set name=0.1,0.2`
     label: str  # with its unit, for an axis
     values: tuple[float, ...]
+    # Whether shapes may depend on a value: each then is a float, with a part of the program
+    static: bool = False
 
 
 @short_repr
@@ -251,6 +253,9 @@ class Experiment:
 
         def trial(key: jax.Array) -> dict:
             problem_key, method_key = trial_keys(key)
+            if self.sweep.static:
+                rows = [at(value, problem_key, method_key) for value in settings[self.sweep.name]]
+                return jax.tree.map(lambda *row: jnp.stack(row), *rows)
             return jax.vmap(at, (0, None, None))(values, problem_key, method_key)
 
         return trial
@@ -279,14 +284,14 @@ class Experiment:
         return recorded_rounds(rounds, recording_interval(rounds, self.records))
 
     def traffic(self, settings: Settings, rounds: int | None = None) -> dict[str, Traffic | None]:
-        """Return the message sizes of every method, without computing anything.
+        """Return the message sizes of every method at the largest value, from shapes alone.
 
         Every swept value goes through the builders here, where they can see and check it: inside
         the trial it is a tracer.
         """
         settings = {**settings, ROUNDS: self.rounds if rounds is None else rounds}
         sizes = {}
-        for value in settings[self.sweep.name]:
+        for value in sorted(settings[self.sweep.name]):
             problem = self._problem_shapes(settings, value)
             methods = self._methods(settings, value)
             sizes = {name: method.traffic(problem) for name, method in methods.items()}

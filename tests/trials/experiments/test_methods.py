@@ -76,3 +76,18 @@ def test_a_trial_has_the_shape_that_its_experiment_tells():
     shapes = jax.eval_shape(trial, jax.random.key(0))
     assert {array.shape for name, array in shapes.items() if "nonfinite" not in name} == {(3, 7)}
     assert EXPERIMENT.recorded(13).shape == (7,)
+
+
+def test_shapes_may_depend_on_a_static_value():
+    def problem(settings, value, key):
+        return EXPERIMENT.problem({"clients": int(value)}, 0.0, key)
+
+    sweep = replace(EXPERIMENT.sweep, values=(4.0, 2.0), static=True)
+    experiment = replace(EXPERIMENT, sweep=sweep, problem=problem)
+    settings, key = experiment.defaults(), jax.random.key(3)
+    both = experiment.trial(settings, 4)(key)
+    for i, value in enumerate(sweep.values):
+        alone = experiment.trial({**settings, sweep.name: (value,)}, 4)(key)
+        for name, values in both.items():
+            np.testing.assert_allclose(values[i], alone[name][0], rtol=1e-6)
+    assert not np.allclose(*both["steady/error"][:, 0])  # of four and of two clients

@@ -300,39 +300,50 @@ def test_a_network_by_hand(biases):
     assert float(network(jnp.asarray(w), x, jnp.int32(1))) == pytest.approx(loss, rel=1e-4)
 
 
+def test_every_width_starts_with_units_of_the_widest_one():
+    wide, narrow = nfl_digits.Network(30, 16, 2, True), nfl_digits.Network(20, 3, 2, True)
+    lit = np.arange(30) % 3 > 0
+    mean = jnp.where(lit, jax.random.uniform(jax.random.key(0), (30,)), 0)
+    whole = wide.layers(wide.draw(jax.random.key(1), 16, np.full(30, True), mean))
+    part = narrow.layers(narrow.draw(jax.random.key(1), 16, lit, mean[lit]))
+    np.testing.assert_array_equal(part[0], whole[0][:3, lit])
+    np.testing.assert_allclose(part[1], whole[1][:, :3] * (16 / 3) ** 0.5, rtol=1e-6)
+    assert (np.asarray(whole[0] @ mean) > 0).all()  # every unit is alive
+
+
 @pytest.mark.slow
-def test_a_masked_network_is_a_narrow_one(x64):
+def test_units_without_weights_and_pixels_that_are_dark_change_nothing(x64):
     settings = {**SMALL, "width": (7.0,)}
-    draw = jax.jit(lambda width, key: EXPERIMENT.problem(settings, width, key))
-    masked = draw(jnp.float64(3), jax.random.key(5))
-    wide = masked.network
-    thin = replace(wide, hidden=3)
+    problem = jax.jit(lambda key: EXPERIMENT.problem(settings, 7.0, key))(jax.random.key(5))
+    wide, lit = problem.network, np.flatnonzero(np.arange(problem.network.pixels) % 5)
+    thin = replace(wide, hidden=3, pixels=lit.size)
+
+    def masked(w):
+        first, second, inner, outer = wide.layers(w)
+        used = (jnp.arange(7) < 3).astype(w.dtype)
+        first, second = first * used[:, None], second * used[None]
+        return jnp.concatenate([first.ravel(), second.ravel(), inner, outer])
 
     def narrowed(w):
         first, second, inner, outer = wide.layers(w)
-        return jnp.concatenate([first[:3].ravel(), second[:, :3].ravel(), inner[:3], outer])
+        return jnp.concatenate([first[:3, lit].ravel(), second[:, :3].ravel(), inner[:3], outer])
 
-    start = jax.vmap(narrowed)(masked.start)
-    local = replace(masked.local, start=start, sample_loss=thin)
-    narrow = replace(masked, start=start, local=local)
-    solver = EXPERIMENT.methods(settings, jnp.float64(3))[nfl_digits.ALGORITHM_1].solver
-    models = [run(solver, each, jax.random.key(6), rounds=6).estimate for each in (masked, narrow)]
-    assert not np.allclose(models[0], masked.start)
-    np.testing.assert_allclose(jax.vmap(narrowed)(models[0]), models[1], atol=1e-12)
+    dark = jnp.arange(wide.pixels) % 5 == 0
+    features = jnp.where(dark, 0, problem.local.features)
+    start = jax.vmap(masked)(problem.start)
+    local = replace(problem.local, features=features, start=start)
+    full = replace(problem, local=local, start=start)
+    start = jax.vmap(narrowed)(start)
+    local = replace(local, features=features[..., lit], start=start, sample_loss=thin)
+    narrow = replace(problem, local=local, start=start)
+    solver = EXPERIMENT.methods(settings, 7.0)[nfl_digits.ALGORITHM_1].solver
+    models = [run(solver, each, jax.random.key(6), rounds=6).estimate for each in (full, narrow)]
+    assert not np.allclose(models[0], full.start)
+    np.testing.assert_allclose(jax.vmap(narrowed)(models[0]), models[1], rtol=1e-9, atol=1e-12)
     first, second, inner, _ = wide.layers(models[0][0])
-    for masked_weights in (first[3:], second[:, 3:], inner[3:]):
-        np.testing.assert_array_equal(masked_weights, 0)
-
-
-@pytest.mark.slow
-def test_every_unit_is_alive_at_the_start():
-    network = nfl_digits.Network(30, 16, 2, True)
-    mean = jax.random.uniform(jax.random.key(0), (30,))
-    for width in (1, 16):
-        w = network.draw(jax.random.key(1), jnp.float32(width), mean)
-        first, second, *_ = network.layers(w)
-        assert (np.asarray(first @ mean)[:width] > 0).all()
-        assert np.count_nonzero(np.asarray(second)[0]) == width
+    for unused in (first[3:], second[:, 3:], inner[3:]):
+        np.testing.assert_array_equal(unused, 0)
+    np.testing.assert_array_equal(first[:, dark], wide.layers(full.start[0])[0][:, dark])
 
 
 @pytest.mark.slow
@@ -354,7 +365,7 @@ def test_ties_count_their_share_and_one_unit_leaves_half_undecided():
 
 @pytest.fixture(scope="module")
 def problem():
-    draw = jax.jit(lambda key: EXPERIMENT.problem({**SMALL, "width": (4.0,)}, jnp.float32(4), key))
+    draw = jax.jit(lambda key: EXPERIMENT.problem({**SMALL, "width": (4.0,)}, 4.0, key))
     return draw(jax.random.key(2))
 
 
@@ -419,10 +430,26 @@ def test_of_several_starts_the_best_one_is_taken(problem):
     assert float(both["stationarity"][-1]) < 0.5 * float(early["stationarity"][-1])
 
 
+def test_training_ends_where_every_group_has_a_start_of_low_loss():
+    ended = _training.ConvergingTraining(2)._ended
+    low, high = 0.9 * _training.ENOUGH, 1.1 * _training.ENOUGH
+    assert ended(jnp.array([[low, high], [high, low]]))
+    assert not ended(jnp.array([[low, high], [low, high]]))
+
+
+@pytest.mark.thorough
+def test_training_that_has_ended_stands_still(problem):
+    train = jax.jit(lambda: _training.ConvergingTraining(2, steps=30)(problem, None, 20, 1))
+    got = {name: np.asarray(value) for name, value in train().items()}
+    last = np.flatnonzero(np.diff(got["stationarity"]))[-1] + 1  # record of the last round trained
+    assert last < 15
+    assert (got["train"][last:] == 1).all()
+
+
 @pytest.mark.thorough
 def test_a_failure_is_told(problem):
     spoilt = replace(problem, start=problem.start.at[4].set(jnp.inf))
-    methods = EXPERIMENT.methods(SMALL, jnp.float32(4))
+    methods = EXPERIMENT.methods(SMALL, 4.0)
     got = methods["local"](spoilt, jax.random.key(0), 4, 2)
     assert int(got["first_nonfinite_round"]) == 2
     assert np.isnan(np.asarray(got["train"])).all()

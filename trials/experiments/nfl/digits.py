@@ -13,9 +13,10 @@ images; an edge weighs exp(-distance).
 The networks. softmax(W2 relu(W1 x + b1) + b2), with the cross entropy. The paper writes it without
 biases (`biases=0`); its public code has them, and without them a hidden layer of width 1 cannot do
 what the paper reports: it leaves all images that do not activate its one unit undecided. All
-widths of a run are networks of the largest one, in which the other hidden units have no weights, in
-or out; then their outputs and their gradients are zero, and so they stay (see `Network.draw`). All
-nodes start from one random network.
+nodes start from one random network; narrow networks of a run start as the first hidden units of its
+widest one (see `Network.draw`). A pixel that is 0 in all images is no input: its weights would meet
+zeros alone, have no gradient, and stay where all nodes start, so that no method and no measure
+would notice them.
 
 The steps. In a round, a node of Algorithm 1 takes 5 steps of Adam from its previous model, with the
 step ratio c = 10. Adam moves a weight by about its rate, and so a hidden unit by that times the sum
@@ -29,8 +30,10 @@ What one network can do on data that lie together (all four digits, or a cluster
 of 250 steps from one start: with one hidden unit, a quarter of the starts or more end with a unit
 that no image activates (all images get the same outputs), and the others are far from stationary.
 So these networks are the best of `starts` ones (by the training loss), with `pooled_steps` steps
-per round and a rate that falls to zero. "stationarity" and "silent" tell what came of it (see
-`_training`).
+per round and a rate that falls to zero, until the best one has a training loss below 2e-4. In 20
+trials with 32 hidden units the accuracy on new images is that of all steps (99.6 and 99.7 %, paired
+differences of -0.03 +- 0.03 and 0.03 +- 0.06). "stationarity" and "silent" tell what came of it
+(see `_training`).
 
 These numbers were chosen on five trials that are not among those reported, by the accuracy on new
 images at width 32: 99.5 % with c = 10, against 97.3 % with c = 1 (the flows grow too slowly for 50
@@ -48,7 +51,7 @@ import jax.numpy as jnp
 import numpy as np
 import optax
 
-from fedjax_admm._checks import InputError, count, default_float, is_concrete, number
+from fedjax_admm._checks import InputError, count, default_float, number
 from fedjax_admm._pytrees import pytree_dataclass
 from fedjax_admm._shown import short_repr
 from fedjax_admm.graphs import gaussian_wasserstein, nearest_neighbours
@@ -115,21 +118,20 @@ class Network:
         parts = jnp.split(w, ends[:-1])
         return [part.reshape(shape) for part, shape in zip(parts, shapes, strict=True)]
 
-    def draw(self, key: jax.Array, width: jax.Array, mean: jax.Array) -> jax.Array:
-        """Draw a flat model of which hidden units 0, ..., width - 1 are in use.
+    def draw(self, key: jax.Array, widest: int, lit: np.ndarray, mean: jax.Array) -> jax.Array:
+        """Draw a flat model: the first hidden units of a network with `widest` ones.
 
-        The other units have no weights at all, in or out, so that their outputs and gradients are
-        zero: they stay as they are, and the network is one with `width` hidden units. The same key
-        draws the same W1 for every width. The rows of W1 are turned so that the mean image
-        activates every unit: one that no image activates never learns.
+        The same key draws the same weights for every width and whichever pixels are `lit`, of all
+        pixels of an image: a mask. The rows of W1 are turned so that the mean image, of those
+        pixels, activates every unit: one that no image activates never learns.
         """
         first_key, second_key = jax.random.split(key)
-        used = (jnp.arange(self.hidden).astype(width.dtype) < width).astype(mean.dtype)
-        first = jax.random.normal(first_key, (self.hidden, self.pixels), mean.dtype)
+        first = jax.random.normal(first_key, (widest, lit.size), mean.dtype)
+        first = first[: self.hidden, np.flatnonzero(lit)]
         side = jnp.matmul(first, mean, precision=jax.lax.Precision.HIGHEST)
-        first = first * jnp.where(side < 0, -used, used)[:, None] * (2 / self.pixels) ** 0.5
-        second = jax.random.normal(second_key, (self.outputs, self.hidden), mean.dtype)
-        second = second * used[None] * jnp.sqrt(2 / width.astype(mean.dtype))
+        first = first * jnp.where(side < 0, -1, 1)[:, None] * (2 / lit.size) ** 0.5
+        second = jax.random.normal(second_key, (self.outputs, widest), mean.dtype)
+        second = second[:, : self.hidden] * (2 / self.hidden) ** 0.5
         biases = self.hidden + self.outputs if self.biases else 0
         return jnp.concatenate([first.ravel(), second.ravel(), jnp.zeros(biases, mean.dtype)])
 
@@ -197,14 +199,12 @@ class Digits(Networked):
         }
 
 
-def _problem(settings: Settings, width: jax.Array, key: jax.Array) -> Digits:
-    if is_concrete(width) and float(width) % 1:
+def _problem(settings: Settings, width: float, key: jax.Array) -> Digits:
+    if width % 1:
         raise InputError(
-            f"must hold whole numbers, but it holds {float(width):g}",
-            argument="width",
-            value=float(width),
+            f"must hold whole numbers, but it holds {width:g}", argument="width", value=width
         )
-    width = number("width", width, at_least=1)
+    hidden, widest = count("width", int(width)), int(max(settings["width"]))
     count("biases", settings["biases"], at_least=0, at_most=1)
     images = tables.load_digits(settings["data"])
     nodes = count("nodes", settings["nodes"])
@@ -217,26 +217,29 @@ def _problem(settings: Settings, width: jax.Array, key: jax.Array) -> Digits:
     points = jnp.asarray(tables.embed_digits(images, settings["embedding"]), default_float())
     distances = jnp.sqrt(gaussian_wasserstein(points[training]))
 
+    lit = images.pixels.any(0)
     # Kept as bytes, a quarter of their size as floats: they are a constant of the program.
-    pixels, labels = jnp.asarray(images.pixels), jnp.asarray(images.digits % OUTPUTS)
+    pixels, labels = jnp.asarray(images.pixels[:, lit]), jnp.asarray(images.digits % OUTPUTS)
 
     def scaled(places: jax.Array) -> jax.Array:
         return pixels[places].astype(default_float()) / images.white
 
     seen = scaled(training)
     mean = jnp.mean(seen, (0, 1))
-    hidden = int(max(settings["width"]))
-    network = Network(images.pixels.shape[1], hidden, OUTPUTS, bool(settings["biases"]))
+    network = Network(pixels.shape[1], hidden, OUTPUTS, bool(settings["biases"]))
+
+    def drawn(network: Network, key: jax.Array) -> jax.Array:
+        return network.draw(key, widest, lit, mean)
 
     def several(network: Network, key: jax.Array) -> jax.Array:
-        return jax.vmap(lambda one: network.draw(one, width, mean))(jax.random.split(key, starts))
+        return jax.vmap(lambda one: drawn(network, one))(jax.random.split(key, starts))
 
     trained = networked_training(
         nearest_neighbours(distances, neighbours),
         seen,
         labels[training],
         network,
-        network.draw(start_key, width, mean),
+        drawn(network, start_key),
         optimizer=optax.adam,
         # Adam moves a weight by about the rate, and so a hidden unit by the rate times the sum of
         # the pixels.
@@ -249,7 +252,7 @@ def _problem(settings: Settings, width: jax.Array, key: jax.Array) -> Digits:
         validation_images=scaled(validation),
         validation_labels=labels[validation],
         clusters=jnp.repeat(jnp.arange(2, dtype=jnp.int32), nodes),
-        second_start=network.draw(second_key, width, mean),
+        second_start=drawn(network, second_key),
         starts=several(network, more_key),
         pooled_starts=several(_of_four(network), pooled_key),
     )
@@ -319,7 +322,7 @@ def _coupled(solver: Any, problem: Digits, state: Any) -> dict[str, jax.Array]:
     }
 
 
-def _methods(settings: Settings, width: jax.Array) -> dict[str, Any]:
+def _methods(settings: Settings, width: float) -> dict[str, Any]:
     nodes = settings["nodes"]
     steps = count("pooled_steps", settings["pooled_steps"])
     # The step ratio is given, so that the solver does not depend on the problem.
@@ -422,7 +425,7 @@ TEXTS = texts(__file__)
 EXPERIMENTS = (
     Experiment(
         **TEXTS["nfl-digits"],
-        sweep=Sweep("width", "width of the hidden layer", (1.0, 32.0)),
+        sweep=Sweep("width", "width of the hidden layer", (1.0, 32.0), static=True),
         problem=_problem,
         methods=_methods,
         metrics={
