@@ -58,8 +58,7 @@ class Sweep:
     name: str  # as in `--set name=0.1,0.2`
     label: str  # with its unit, for an axis
     values: tuple[float, ...]
-    # Whether shapes may depend on a value: each then is a float, with a part of the program
-    static: bool = False
+    static: bool = False  # shapes may depend on a value: a float, with a part of the program
 
 
 @short_repr
@@ -241,9 +240,10 @@ class Experiment:
         """Return the pure function of one trial: key -> arrays "method/metric", (sweep, round)."""
         every = recording_interval(rounds, self.records)
         settings = {**settings, ROUNDS: rounds}
-        values = jnp.asarray(settings[self.sweep.name], default_float())
+        swept = settings[self.sweep.name]
+        values = jnp.asarray(swept, default_float())
 
-        def at(value: jax.Array, problem_key: jax.Array, method_key: jax.Array) -> dict:
+        def at(value: Any, problem_key: jax.Array, method_key: jax.Array) -> dict:
             problem = self.problem(settings, value, problem_key)
 
             def solve(method: Method) -> dict[str, jax.Array]:
@@ -252,11 +252,11 @@ class Experiment:
             return self._named(solve_alike(self._methods(settings, value), solve))
 
         def trial(key: jax.Array) -> dict:
-            problem_key, method_key = trial_keys(key)
+            keys = trial_keys(key)
             if self.sweep.static:
-                rows = [at(value, problem_key, method_key) for value in settings[self.sweep.name]]
+                rows = [at(value, *map(jax.random.clone, keys)) for value in swept]
                 return jax.tree.map(lambda *row: jnp.stack(row), *rows)
-            return jax.vmap(at, (0, None, None))(values, problem_key, method_key)
+            return jax.vmap(at, (0, None, None))(values, *keys)
 
         return trial
 

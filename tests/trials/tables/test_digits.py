@@ -438,7 +438,8 @@ def test_training_ends_where_every_group_has_a_start_of_low_loss():
 
 
 @pytest.mark.thorough
-def test_training_that_has_ended_stands_still(problem):
+def test_training_that_has_ended_stands_still(problem, monkeypatch):
+    monkeypatch.setattr(_training, "ENOUGH", 0.02)  # below log(2) / 24 images of a group
     train = jax.jit(lambda: _training.ConvergingTraining(2, steps=30)(problem, None, 20, 1))
     got = {name: np.asarray(value) for name, value in train().items()}
     last = np.flatnonzero(np.diff(got["stationarity"]))[-1] + 1  # record of the last round trained

@@ -150,9 +150,12 @@ class Network:
         every image that activates no hidden unit.
         """
         outputs = jax.vmap(jax.vmap(self.logits, (None, 0)))(w, images)
-        largest = (outputs == jnp.max(outputs, -1, keepdims=True)).astype(w.dtype)
-        right = jnp.take_along_axis(largest, labels[..., None], -1)[..., 0]
-        found = jnp.mean(right / jnp.sum(largest, -1))
+        # Outputs are compared with that of the label, which is not compared with itself: computed
+        # twice, as XLA may do, one number may differ in its last bit.
+        right = jnp.take_along_axis(outputs, labels[..., None], -1)
+        others = jax.nn.one_hot(labels, self.outputs) == 0
+        ties = jnp.sum(others & (outputs == right), -1).astype(w.dtype)
+        found = jnp.mean(jnp.where(jnp.any(others & (outputs > right), -1), 0, 1 / (1 + ties)))
         return jnp.where(jnp.all(jnp.isfinite(w)), found, jnp.nan)
 
 
