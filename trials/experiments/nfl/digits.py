@@ -220,7 +220,7 @@ def _problem(settings: Settings, width: float, key: jax.Array) -> Digits:
     points = jnp.asarray(tables.embed_digits(images, settings["embedding"]), default_float())
     distances = jnp.sqrt(gaussian_wasserstein(points[training]))
 
-    lit = images.pixels.any(0)
+    lit = np.any(images.pixels, axis=0)
     # Kept as bytes, a quarter of their size as floats: they are a constant of the program.
     pixels, labels = jnp.asarray(images.pixels[:, lit]), jnp.asarray(images.digits % OUTPUTS)
 
