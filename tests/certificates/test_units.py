@@ -52,6 +52,7 @@ def optimum(problem, x, y, lams):
     return np.array(best)
 
 
+@pytest.mark.thorough
 @pytest.mark.usefixtures("x64")
 def test_singular_values_far_apart_are_all_seen():
     """Units of 1e3 and 1e-3: what is small is part of the problem, and of its bound."""

@@ -62,8 +62,15 @@ def check_same(result, server, clients):
     assert_trees_all_close(stacked(clients), state.clients, atol=2e-6, rtol=2e-6)
 
 
-@pytest.mark.parametrize("exchange", EXCHANGES)
-@pytest.mark.parametrize("name", SOLVERS)
+def exchanged():
+    """Yield all solvers and exchanges; by default FSMDM alone has more than the plain one."""
+    for name in SOLVERS:
+        for exchange in EXCHANGES:
+            always = exchange == "plain" or name == "fsmdm"
+            yield pytest.param(name, exchange, marks=() if always else pytest.mark.thorough)
+
+
+@pytest.mark.parametrize(("name", "exchange"), [*exchanged()])
 def test_deployed_as_simulated(name, exchange, problem, present):
     solver = SOLVERS[name](exchange=EXCHANGES[exchange])
     deployed = deploy.in_process(solver, problem, KEY, rounds=ROUNDS, present=present)
@@ -88,6 +95,7 @@ def test_200_rounds_are_those_of_the_simulation(name, exchange, dtype, problem):
     assert difference <= {"float32": 1e-6, "float64": 1e-12}[dtype.name] * scale
 
 
+@pytest.mark.thorough
 def test_sensors_alone_are_the_clients_of_one_problem(x64):
     """Every machine builds its problem of its own range, and the positions are the simulation's."""
     rng = np.random.default_rng(0)
@@ -121,11 +129,11 @@ def test_sensors_alone_are_the_clients_of_one_problem(x64):
         messages.identity(),
         messages.qsgd(4),
         pytest.param(messages.natural(), marks=pytest.mark.thorough),
-        messages.top_k(2),
+        pytest.param(messages.top_k(2), marks=pytest.mark.thorough),
         pytest.param(messages.rand_k(2), marks=pytest.mark.thorough),
-        messages.scaled_sign(),
+        pytest.param(messages.scaled_sign(), marks=pytest.mark.thorough),
         pytest.param(messages.cast("bfloat16"), marks=pytest.mark.thorough),
-        messages.error_feedback(messages.rand_k(1)),
+        pytest.param(messages.error_feedback(messages.rand_k(1)), marks=pytest.mark.thorough),
         messages.differences(messages.qsgd(1)),
     ],
     ids=str,
@@ -139,7 +147,9 @@ def test_the_bytes_are_those_that_traffic_counts(channel, problem):
     check_same(simulated(solver, problem, np.ones((3, CLIENTS), bool)), server, clients)
 
 
-@pytest.mark.parametrize("name", ["scaffold", "prox_skip"])
+@pytest.mark.parametrize(
+    "name", ["scaffold", pytest.param("prox_skip", marks=pytest.mark.thorough)]
+)
 def test_killed_late_and_resumed(name, problem, tmp_path):
     """A client dies with its work unsent, another is late, the server starts anew from its file."""
     solver = SOLVERS[name](exchange=EXCHANGES["feedback"])

@@ -94,7 +94,10 @@ def check_deployed(shape, exchange, rounds, present):
     return simulated(solver, problem, server.record.heard), server, nodes
 
 
-@pytest.mark.parametrize(("shape", "exchange"), [("two", "plain"), ("three", "coded")])
+@pytest.mark.parametrize(
+    ("shape", "exchange"),
+    [("two", "plain"), pytest.param("three", "coded", marks=pytest.mark.thorough)],
+)
 def test_deployed_as_simulated(shape, exchange, double):
     check_same(*check_deployed(shape, exchange, 12, present_on(TREES[shape], 12)))
 

@@ -12,6 +12,7 @@ SQUARED = fa.losses.squared()
 KEY = jax.random.key(0)
 
 
+@pytest.mark.thorough
 def test_replicates_of_residuals_have_the_covariance_of_the_fit():
     problem, target = drawn(clients=12, times=1, ranges=3)
     fit = REFINE(problem, target, SQUARED)

@@ -121,6 +121,7 @@ def test_the_server_keeps_the_sums_of_what_drawn_clients_saw():
     )
 
 
+@pytest.mark.thorough
 @pytest.mark.usefixtures("x64")
 def test_its_numbers_are_mapped_and_learnt():
     def error(scale):

@@ -293,6 +293,7 @@ def test_ragged_nodes_have_the_errors_that_numpy_finds(read):
     assert fit.chosen_on == ()
 
 
+@pytest.mark.thorough
 def test_models_go_from_local_ones_to_one_per_component(solve, read, tmp_path):
     content = text(measured())
     outcome = solve(

@@ -223,6 +223,7 @@ def test_with_clipping_the_clipped_problem_is_solved():
 # --- noise and budgets ----------------------------------------------------------------------------
 
 
+@pytest.mark.thorough
 def test_an_infinite_epsilon_is_no_noise_at_all():
     with jax.enable_x64(True):
         problem = problem_of(draw(1), l2=1.0)

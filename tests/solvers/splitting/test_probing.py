@@ -183,6 +183,7 @@ def test_a_probe_meets_the_curvature_of_one_minibatch():
     assert np.all(state.clients.memory.met > 0.01)
 
 
+@pytest.mark.thorough
 def test_with_minibatches_fed_dr_alone_forgets_the_steps_that_raised_its_objective():
     noise = jax.random.normal(jax.random.key(1), (4, 20))
     problem = fa.problems.federated(
