@@ -3,10 +3,11 @@
     fedjax-admm run fsmdm-cauchy --out cauchy
     python benchmarks/findings.py cauchy [DIR ...]
 
-Every DIR holds a finished run of an experiment with its own trials, rounds and seed. Its rows take
-the place of those of the same experiment and method in benchmarks/findings.csv: the first metric
-after the last round, by method and swept value, with the standard error of the mean, the seed, the
-trials that count, and the commit at which this is written, which must be that of the run.
+Every DIR holds a finished run of an experiment with its own trials, rounds and seed, on the data
+that its `measured_on` names. Its rows take the place of those of the same experiment and method in
+benchmarks/findings.csv: the first metric after the last round, by method and swept value, with the
+standard error of the mean, the seed, the trials that count, and the commit at which this is
+written, which must be that of the run.
 """
 
 import argparse
@@ -55,10 +56,11 @@ def check_usual(folder: Path, run: results.Results) -> None:
     """
     experiment = experiments.find(run.config["experiment"])
     usual = {"trials": experiment.trials, "rounds": experiment.rounds, "seed": 2025}
+    usual["data"] = experiment.measured_on
     for name, value in usual.items():
         if run.config[name] != value:
             told = f"{folder} has {name} {run.config[name]}, but the experiment's own is {value}"
-            raise InputError(told, remedy="run it without options")
+            raise InputError(told, remedy="run it without options, on those data")
 
 
 def main(folders: Sequence[Path]) -> None:

@@ -30,6 +30,9 @@ def main(folder: Path) -> None:
             continue
         drawn = BytesIO()
         results = load(finished)
+        if results.config["data"] != headline.measured_on:
+            print(f"{finished} is not a run on {headline.measured_on}")
+            continue
         verdict = headline.findings.partition("\n")[0]
         results = replace(results, config=results.config | {"verdict": verdict})
         figure = experiments.find(headline.name).draw(results)

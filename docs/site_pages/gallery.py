@@ -11,8 +11,8 @@ The gallery shows every experiment at its default settings, with its findings. `
 NAME` draws the figure and writes its numbers; `--all` adds the methods and panels that the figure
 leaves out. The seconds are those of the whole command on two quiet cores of an Intel Xeon (Sapphire
 Rapids) without compiled programs in the cache; other machines took up to twice as long.
-Experiments with real data were run on them; without the data they draw data of the same shape and
-say so.
+Where an experiment uses real data, its page names those of the figure and of the findings; without
+them a run draws data of the same shape, says so, and states no finding.
 """
 FAMILIES = {  # the first words of experiments' names
     "fsmdm": "Robust localisation: FSMDM",
@@ -73,6 +73,8 @@ def _experiment(headline, docs: Path) -> Iterator[str]:
         yield f"```{{image}} /gallery/{name}.png\n:alt: {headline.title}\n{_WHOLE}{name}.png\n```\n"
     if headline.findings:
         yield "## What we found\n"
+        if headline.measured_on != "drawn":
+            yield f"Measured on {headline.measured_on}.\n"
         yield "\n".join(f"- {line}" for line in _markdown(headline.findings).splitlines())
     yield f"\n*{headline.paper}*\n"
 

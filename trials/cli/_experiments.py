@@ -102,7 +102,9 @@ def show(name: Name, set_: Set = None) -> None:
         *([f"from {_place(experiment.origin)}"] if experiment.origin else []),
     ]
     if experiment.findings:
-        lines += ["", "findings", *map(_bullet, experiment.findings.splitlines())]
+        data = f", measured on {experiment.measured_on}" if experiment.data else ""
+        bullets = map(_bullet, experiment.findings.splitlines())
+        lines += ["", _filled(f"findings{data}"), *bullets]
     lines += [
         "",
         "run",

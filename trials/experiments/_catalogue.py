@@ -30,6 +30,7 @@ class Headline(NamedTuple):
     trials: int = 1000
     usual_seconds: float | None = None
     findings: str = ""
+    measured_on: str = "drawn"
     topic: str = ""
     keywords: str = ""
     origin: "Origin | None" = None

@@ -93,6 +93,7 @@ class Experiment:
     title: str  # one line, for `list`
     paper: str = ""  # authors, title, where the claim stands
     findings: str = ""  # what our measurements say of the claim: a line each, the verdict first
+    measured_on: str = "drawn"  # what `data` returns for the data that the findings are about
     topic: str = ""  # under which `list` shows it
     keywords: str = ""  # further words that `list --search` finds it by
     sweep: Sweep
@@ -119,7 +120,7 @@ class Experiment:
     def __post_init__(self) -> None:
         """Check what could not be read back, or would be lost."""
         check_name("an experiment", self.name, (".", ".."), "/\\:")
-        for name in ("title", "paper", "findings", "topic", "keywords"):
+        for name in ("title", "paper", "findings", "measured_on", "topic", "keywords"):
             check_text(f"the {name} of {self.name}", getattr(self, name))
         check_defaults(self.name, self.sweep.name, self.sweep.values, self.settings)
         check_text(f"the label of {self.sweep.name} of {self.name}", self.sweep.label)

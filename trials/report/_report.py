@@ -53,7 +53,7 @@ def write_report(
     runs = [_run(place, load(place, unfinished=True), metric, experiment) for place in places]
     results = [run["results"] for run in runs]
     configs = [each.config for each in results]
-    keys = ("experiment", "paper", "findings")
+    keys = ("experiment", "paper", "findings", "measured_on")
     findings = dict.fromkeys(tuple(config.get(key) for key in keys) for config in configs)
     environment = jinja2.Environment(
         loader=jinja2.PackageLoader("fedjax_admm.trials.report", ""), autoescape=True

@@ -126,6 +126,7 @@ _REQUIRED: dict[str, tuple[str, Check]] = {
 _OPTIONAL: dict[str, tuple[str, Check]] = {
     "paper": ("a text", _is_text),
     "findings": ("a text", _is_text),
+    "measured_on": ("a text", _is_text),
     "verdict": ("a text", _is_text),
     "command": ("a text", _is_text),
     "until_se": ("null or a number", _or_null(_is_number)),

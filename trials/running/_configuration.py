@@ -73,7 +73,8 @@ def configuration(experiment: Experiment, request: Request) -> dict[str, Any]:
         "title": experiment.title,
         "paper": experiment.paper,
         "findings": experiment.findings,
-        "verdict": _verdict(experiment, request, sizes, settings),
+        "measured_on": experiment.measured_on,
+        "verdict": _verdict(experiment, request, sizes, settings, data),
         "statement": statement,
         "parameter": experiment.sweep.name,
         "parameter_label": experiment.sweep.label,
@@ -111,12 +112,17 @@ def configuration(experiment: Experiment, request: Request) -> dict[str, Any]:
 
 
 def _verdict(
-    experiment: Experiment, request: Request, sizes: Mapping[str, int], settings: Mapping[str, Any]
+    experiment: Experiment,
+    request: Request,
+    sizes: Mapping[str, int],
+    settings: Mapping[str, Any],
+    data: str,
 ) -> str:
-    """Return the first finding where a run is large enough to show it, with its settings."""
+    """Return the first finding where a run is as large as its own, with its settings and data."""
     usual = settings == experiment.defaults() and sizes["rounds"] == experiment.rounds
     whole = usual and sizes["trials"] >= experiment.trials and not request.quick
-    return (experiment.findings.splitlines() or [""])[0] if whole else ""
+    shown = whole and data == experiment.measured_on
+    return (experiment.findings.splitlines() or [""])[0] if shown else ""
 
 
 def settings_of(config: Mapping[str, Any]) -> dict[str, Any]:

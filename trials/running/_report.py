@@ -6,7 +6,7 @@ from fedjax_admm.trials.running._precision import largest_error
 
 
 def summary(results: Results, folder: str) -> str:
-    """Return the time that a run took, what turned non-finite, and where the files are."""
+    """Return a run's time, what turned non-finite, whether its data are usual, and its files."""
     seconds = results.config["seconds"]
     lines = [
         f"{results.config['trials']} trials in {seconds['total']:.1f} s "
@@ -22,6 +22,12 @@ def summary(results: Results, folder: str) -> str:
                 f"the first in round {int(rounds[rounds > 0].min())}; they are left out of the "
                 "means and counted in summary.csv."
             )
+    data, measured_on = results.config["data"], results.config["measured_on"]
+    if results.config["findings"] and data != measured_on:
+        lines.append(
+            f"The findings of {results.config['experiment']} are not about the data of this run "
+            f"({data}): they were measured on {measured_on}."
+        )
     if results.config["statement"]:
         lines.append(results.config["statement"])
     names = ", ".join(figure_files(results.config).names)

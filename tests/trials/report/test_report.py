@@ -55,6 +55,7 @@ def evil(rate):
         parameter_label=f"share {EVIL}",
         metrics={"error": f'error "{EVIL}" in m', "objective": "<b>"},
         findings=f"findings {EVIL} & <i>more</i>",
+        measured_on=f"data {EVIL}",
         paper=EVIL,
         statement=EVIL,
         command=f"fedjax-admm run {EVIL}",
@@ -99,6 +100,7 @@ def test_a_page_needs_nothing_from_elsewhere_and_escapes_what_users_wrote(page):
     for method in EVIL_METHODS:
         assert page.texts("td").count(method) >= 2
     assert f"findings {EVIL} & <i>more</i>" in page.texts("li")
+    assert f"Measured on data {EVIL}." in page.texts("p")
     assert f"fedjax-admm run {EVIL}" in page.texts("code")
 
 
