@@ -13,6 +13,7 @@ from fedjax_admm.trials.cli import _environment as environment
 _PACKAGES = ("fedjax-admm", "jax", "jaxlib", "numpy", "optax", "chex", "matplotlib")
 _OPTIONAL = {
     "jax_cuda13_plugin": "NVIDIA GPUs (pip install 'fedjax-admm[cuda13]')",
+    "sklearn": "images of digits, without which experiments draw some (pip install scikit-learn)",
     "jupyterlab": "notebooks (pip install 'fedjax-admm[notebooks]')",
 }
 
@@ -37,7 +38,7 @@ def examine() -> str:
     lines += [
         "",
         "Real data",
-        f"  FEDJAX_ADMM_DATA is {data or 'not set: synthetic twins are used'}",
+        f"  FEDJAX_ADMM_DATA is {data or 'not set: synthetic twins are used, except for digits'}",
     ]
     absent = [what for name, what in _OPTIONAL.items() if importlib.util.find_spec(name) is None]
     lines += ["", "Optional parts that are not installed", *(f"  {what}" for what in absent)]
