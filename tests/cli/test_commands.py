@@ -60,6 +60,7 @@ def test_list_can_be_searched(command):
     private = [name for name in NAMES if name.startswith("zcdp-")]
     assert len(private) == 7
     assert all(name in command("list", "--search", "privacy").out for name in private)
+    assert "nfl-weather" in command("list", "--search", "Meteorological Institute").out
     outcome = command("list", "--search", "no such word")
     assert outcome.code == 2
     assert "--search must be a word that an experiment says" in outcome.err

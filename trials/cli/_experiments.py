@@ -54,7 +54,7 @@ def list_experiments(
 
 def _says(experiment: "Headline | Experiment", words: str) -> bool:
     """Return whether an experiment's texts hold every one of some words, in either case."""
-    fields = ("name", "title", "topic", "keywords", "paper", "findings")
+    fields = ("name", "title", "topic", "keywords", "paper", "findings", "measured_on")
     text = " ".join(getattr(experiment, field) for field in fields).lower()
     return all(word in text for word in words.lower().split())
 
