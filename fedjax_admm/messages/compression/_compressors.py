@@ -129,9 +129,10 @@ class QSGD(Rounding):
 
     def code(self, message, key):
         """Return the norm, and signs and levels of all entries."""
-        norm = safe_norm(message.ravel())
+        numbers = message.ravel()
+        norm = safe_norm(numbers)
         # Any number above all entries keeps it unbiased, where the norm itself is out of range.
-        finite = jnp.all(jnp.isfinite(message))
+        finite = jnp.isfinite(jnp.max(jnp.abs(numbers), initial=0))
         norm = jnp.where(finite, jnp.minimum(norm, jnp.finfo(message.dtype).max), norm)
         quarter = norm / 4  # whose reciprocal is in range, too, for compilers that multiply by it
         ratio = jnp.abs(message) / 4 / jnp.where(quarter > 0, quarter, 1)
