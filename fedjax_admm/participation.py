@@ -35,6 +35,7 @@ from fedjax_admm._checks import (
 )
 from fedjax_admm._pytrees import pytree_dataclass
 from fedjax_admm._shown import short_repr
+from fedjax_admm._threefry import one_loop, split
 
 __all__ = [
     "Participation",
@@ -160,7 +161,7 @@ class WithoutReplacement(_Memoryless):
     def draw(self, state, index, key, shape):
         """Draw different clients, listed in `sampled` in increasing order."""
         total = math.prod(shape)
-        order = jax.random.permutation(key, total)
+        order = jax.random.permutation(one_loop(key), total)
         sampled = jnp.sort(order[: self.count(shape)]).astype(jnp.int32)
         active = jnp.zeros(total, bool).at[sampled].set(True).reshape(shape)
         return state, Presence(active, sampled)
@@ -212,7 +213,7 @@ class MarkovOnOff:
 
     def draw(self, state, index, key, shape):
         """Move every client's chain by one step."""
-        wake_key, sleep_key = jax.random.split(key)
+        wake_key, sleep_key = split(key)
         wakes = _bernoulli(wake_key, self.turn_on, shape)
         sleeps = _bernoulli(sleep_key, self.turn_off, shape)
         active = jnp.where(state, ~sleeps, wakes)
@@ -373,7 +374,7 @@ def _masks(name: str, value: Any) -> jax.Array:
 
 
 def _bernoulli(key: jax.Array, probability: jax.Array, shape: tuple[int, ...]) -> jax.Array:
-    return jax.random.bernoulli(key, jnp.broadcast_to(probability, shape))
+    return jax.random.bernoulli(one_loop(key), jnp.broadcast_to(probability, shape))
 
 
 def _check_fits(name: str, value: jax.Array, shape: tuple[int, ...]) -> None:

@@ -25,6 +25,7 @@ from fedjax_admm._checks import (
     scalar,
     typed_key,
 )
+from fedjax_admm._threefry import one_loop
 from fedjax_admm.graphs._components import is_connected
 from fedjax_admm.graphs._graph import Graph, check_room, join_pairs
 
@@ -70,6 +71,7 @@ def stochastic_block_model(
     Social Networks 5, 1983.
     """
     typed_key(key)
+    key = one_loop(key)
     checked = _sizes(sizes)
     inside = sum(size * (size - 1) // 2 for size in checked)
     pairs = sum(checked) * (sum(checked) - 1) // 2
@@ -103,6 +105,7 @@ def erdos_renyi(key: jax.Array, n: int, p: ArrayLike, *, max_edges: int | None =
     Reference: E. N. Gilbert, "Random graphs", Annals of Mathematical Statistics 30, 1959.
     """
     typed_key(key)
+    key = one_loop(key)
     n = count("n", n)
     probability = _probability("p", p)
     room = _room(max_edges, [(n * (n - 1) // 2, p)])
@@ -140,6 +143,7 @@ def connected_graph(key: jax.Array, n: int, num_edges: int) -> Graph:
     Reference: P. Erdos, A. Renyi, "On random graphs I", Publicationes Mathematicae 6, 1959.
     """
     typed_key(key)
+    key = one_loop(key)
     n = count("n", n)
     num_edges = count("num_edges", num_edges, at_least=n - 1, at_most=n * (n - 1) // 2)
     graph, _, connected = _draw_edges(key, n, num_edges)

@@ -20,6 +20,7 @@ import jax.numpy as jnp
 from fedjax_admm._checks import InputError, build, declared, having, one_line
 from fedjax_admm._pytrees import pytree_dataclass
 from fedjax_admm._shown import short_repr
+from fedjax_admm._threefry import fold_in, split
 from fedjax_admm.messages._channels import Channel, Identity
 from fedjax_admm.messages.aggregators._aggregators import Aggregator, Mean
 from fedjax_admm.messages.attacks._attacks import Attack, NoAttack
@@ -104,7 +105,7 @@ class Exchange:
 
     def byzantine(self, key: jax.Array, number: int) -> jax.Array:
         """Return which senders are Byzantine, bool, shape (number,)."""
-        return self.attack.who(jax.random.fold_in(jax.random.clone(key), _EXCHANGE), number)
+        return self.attack.who(fold_in(jax.random.clone(key), _EXCHANGE), number)
 
     def init_up(
         self,
@@ -202,15 +203,15 @@ class Exchange:
           part: which array of a message.
           senders: how many there are in all.
         """
-        key = jax.random.fold_in(jax.random.clone(key), _EXCHANGE)
-        delay_key, key = jax.random.split(key)
-        attack_key, code_key = jax.random.split(jax.random.fold_in(key, part))
-        return delay_key, attack_key, jax.random.split(code_key, senders)
+        key = fold_in(jax.random.clone(key), _EXCHANGE)
+        delay_key, key = split(key)
+        attack_key, code_key = split(fold_in(key, part))
+        return delay_key, attack_key, split(code_key, senders)
 
     def keys_down(self, key: jax.Array, part: int, clients: int) -> jax.Array:
         """Return the keys of the code for every client, shape (clients,); likewise."""
-        key = jax.random.fold_in(jax.random.clone(key), _EXCHANGE + 1)
-        return jax.random.split(jax.random.fold_in(key, part), clients)
+        key = fold_in(jax.random.clone(key), _EXCHANGE + 1)
+        return split(fold_in(key, part), clients)
 
     def aggregate(
         self,

@@ -41,6 +41,7 @@ import numpy as np
 
 from fedjax_admm._checks import InputError
 from fedjax_admm._shown import short_repr
+from fedjax_admm._threefry import hashed, is_threefry, one_loop
 
 # The part of delta that the sampler's tail may add to it.
 TAIL_SHARE = 0.01
@@ -93,8 +94,6 @@ _PRECISIONS = {
           2.04426310338993978564e-15)),
     ),
 }  # fmt: skip
-# By how many bits Threefry rotates in its rounds, every other time.
-_TURNS = (13, 15, 26, 6), (17, 29, 16, 24)
 # Twice the mass above which a number is in the centre, out of 2^31.
 _CENTRE = int(0.15 * 2**31)
 
@@ -129,8 +128,8 @@ def _pair(key: jax.Array) -> jax.Array:
     the first key of a batch decides for all. Their words are enciphered one after the other.
     """
     words = jax.random.key_data(key)
-    if str(jax.random.key_impl(key)) == "threefry2x32":
-        return jax.random.bits(key, (2,), jnp.uint32)
+    if is_threefry(key):
+        return jax.random.bits(one_loop(key), (2,), jnp.uint32)
     words = jnp.pad(words, (0, -len(words) % 2)).reshape(-1, 2)
     pair = jnp.zeros(2, jnp.uint32)
     for part in words:
@@ -149,15 +148,7 @@ def threefry(pair: jax.Array, count: jax.Array) -> jax.Array:
       count: shape (words,), uint32.
     """
     half = jnp.pad(count, (0, len(count) % 2)).reshape(2, -1)
-    keys = (pair[0], pair[1], pair[0] ^ pair[1] ^ np.uint32(0x1BD11BDA))
-    a, b = half[0] + keys[0], half[1] + keys[1]
-    for number in range(5):
-        for turn in _TURNS[number % 2]:
-            a = a + b
-            b = a ^ (b << np.uint32(turn) | b >> np.uint32(32 - turn))
-        a = a + keys[(number + 1) % 3]
-        b = b + (keys[(number + 2) % 3] + np.uint32(number + 1))
-    return jnp.concatenate([a, b])[: len(count)]
+    return jnp.concatenate(hashed(pair, *half))[: len(count)]
 
 
 def normal_of_words(words: jax.Array, dtype: jax.typing.DTypeLike) -> jax.Array:

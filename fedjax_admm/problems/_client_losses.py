@@ -8,6 +8,7 @@ from typing import Any, TypeAlias
 import jax
 import jax.numpy as jnp
 
+from fedjax_admm._threefry import fold_in
 from fedjax_admm.problems._client_data import Client
 
 # What a client's key is folded with for its loss; minibatches fold it with the number of a step.
@@ -84,9 +85,9 @@ def terms_of(loss: Callable[..., Any], client: Client) -> tuple[Callable[..., An
     if asked is None or (key is None and asked.default is not asked.empty):
         return both, client.samples
     if key is None:
-        key = jax.random.fold_in(jax.random.key(0), client.number)
+        key = fold_in(jax.random.key(0), client.number)
     places = jnp.arange(_rows(client), dtype=jnp.uint32)
-    keys = jax.vmap(jax.random.fold_in, (None, 0))(key, places)
+    keys = jax.vmap(fold_in, (None, 0))(key, places)
     return lambda params, term: both(params, term[0], key=term[1]), (client.samples, keys)
 
 
@@ -117,7 +118,7 @@ def present(client: Client) -> jax.Array:
 
 def with_replacement(key: jax.Array, step: jax.Array, client: Client, size: int) -> Places:
     """Return the minibatch of a step: independent draws."""
-    places = jax.random.randint(jax.random.fold_in(key, step), (size,), 0, client.size)
+    places = jax.random.randint(fold_in(key, step), (size,), 0, client.size)
     return places, jnp.full((), size, jnp.int32)
 
 
@@ -131,7 +132,7 @@ def of_an_epoch(
     """
     here = present(client)
     steps = jnp.maximum(client.size // size, 1) if whole else -(-client.size // size)
-    shuffle = jax.random.fold_in(key, step // steps)
+    shuffle = fold_in(key, step // steps)
     order = jnp.argsort(jnp.where(here, jax.random.uniform(shuffle, here.shape), jnp.inf))
     begin = (step % steps) * size
     places = jnp.minimum(begin + jnp.arange(size, dtype=jnp.int32), here.shape[0] - 1)

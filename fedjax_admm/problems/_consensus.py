@@ -32,6 +32,7 @@ from fedjax_admm._checks import (
     typed_key,
 )
 from fedjax_admm._pytrees import pytree_dataclass
+from fedjax_admm._threefry import one_loop
 from fedjax_admm.graphs import Graph, check_connected
 from fedjax_admm.losses import (
     Absolute,
@@ -244,6 +245,7 @@ def draw_consensus_regression(
     Reference: the simulations of the paper; the variance 0.1 of the noise is not stated there.
     """
     typed_key(key)
+    key = one_loop(key)
     instance("graph", graph, Graph, "a graph of fedjax_admm.graphs")
     check_sample_loss(loss)
     if is_concrete(graph) and np.all(np.isfinite(np.asarray(graph.weights))):

@@ -36,6 +36,7 @@ import jax.numpy as jnp
 from fedjax_admm._checks import InputError
 from fedjax_admm._pytrees import FlatLayout, pytree_dataclass
 from fedjax_admm._shown import short_repr
+from fedjax_admm._threefry import fold_in, of_kind, one_loop
 from fedjax_admm.capabilities import KeptStates, kept_states
 from fedjax_admm.graphs import Graph
 from fedjax_admm.kernels import safe_norm
@@ -464,10 +465,10 @@ class Federated:
             choose = with_replacement
 
         def draw(client: Client, scale: jax.Array) -> tuple[Client, jax.Array]:
-            own = jax.random.fold_in(batch.key, client.number)
+            own = jax.random.fold_in(one_loop(batch.key), client.number)
             if random:
-                key = jax.random.fold_in(jax.random.fold_in(own, LOSS), batch.step)
-                client = client._replace(key=key)
+                key = fold_in(fold_in(own, LOSS), batch.step)
+                client = client._replace(key=of_kind(batch.key, key))
             if size is None:
                 return client, scale
             places, drawn = choose(own, batch.step, client, size)

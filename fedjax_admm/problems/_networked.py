@@ -36,6 +36,7 @@ from fedjax_admm._checks import (
     typed_key,
 )
 from fedjax_admm._pytrees import pytree_dataclass
+from fedjax_admm._threefry import one_loop
 from fedjax_admm.graphs import Graph
 from fedjax_admm.losses import (
     LassoLoss,
@@ -308,6 +309,7 @@ def draw_networked_regression(
       scale: "mean" or "sum" over a node's samples.
     """
     typed_key(key)
+    key = one_loop(key)
     instance("graph", graph, Graph, "a graph of fedjax_admm.graphs")
     truth = finite_array("truth", truth, (graph.num_nodes, None))
     noise = scalar("noise", noise, at_least=0).astype(truth.dtype)

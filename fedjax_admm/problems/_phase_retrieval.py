@@ -36,6 +36,7 @@ from fedjax_admm._checks import (
 )
 from fedjax_admm._linear_algebra import top_eigenvector
 from fedjax_admm._pytrees import pytree_dataclass
+from fedjax_admm._threefry import one_loop
 from fedjax_admm.trees import Tree
 
 SIGNAL_DENSITY, VECTOR_DENSITY = 8 / 25, 20 / 25
@@ -253,6 +254,7 @@ def draw_phase_retrieval(
       The problem; the box has the radius 5 and is clipped to.
     """
     typed_key(key)
+    key = one_loop(key)
     flag("signed", signed)
     clusters = count("clusters", clusters)
     clients_per_cluster = count("clients_per_cluster", clients_per_cluster)

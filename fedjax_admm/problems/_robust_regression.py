@@ -36,6 +36,7 @@ from fedjax_admm._checks import (
 )
 from fedjax_admm._linear_algebra import top_eigenvalue
 from fedjax_admm._pytrees import pytree_dataclass
+from fedjax_admm._threefry import one_loop
 from fedjax_admm.problems._client_arrays import client_rows
 from fedjax_admm.trees import Tree
 
@@ -225,6 +226,7 @@ def draw_robust_regression(
       The problem, on a tree with one edge server per entry of `servers`.
     """
     typed_key(key)
+    key = one_loop(key)
     dim, most_samples = count("dim", dim), count("most_samples", most_samples)
     distinct = count("distinct", distinct, at_least=0, at_most=dim)
     difference = scalar("difference", difference, at_least=0)

@@ -17,6 +17,7 @@ import numpy as np
 from fedjax_admm._checks import InputError, count, default_float, typed_key
 from fedjax_admm._pytrees import pytree_dataclass
 from fedjax_admm._shown import short_repr
+from fedjax_admm._threefry import one_loop
 
 
 @short_repr
@@ -67,6 +68,7 @@ def draw_ratings(key: jax.Array, shape: str | Shape = "ml-100k") -> DrawnRatings
       The ratings, sorted by user and item.
     """
     typed_key(key)
+    key = one_loop(key)
     size = _shape(shape)
     dtype = default_float()
     draws = _draws_per_user(size)

@@ -8,6 +8,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from fedjax_admm._checks import InputError
+from fedjax_admm._threefry import split
 from fedjax_admm.capabilities import Gradients, Minibatches, Subset, has, slopes_and_states
 from fedjax_admm.solvers._declared import open_fields
 
@@ -55,9 +56,7 @@ def descend(
 
 def draws(problem: Any, key: jax.Array, steps: int) -> Any:
     """Return what `problem.gradients` takes for a key in each of some steps, stacked: (steps,)."""
-    return (
-        problem.batches(key, steps) if has(problem, Minibatches) else jax.random.split(key, steps)
-    )
+    return problem.batches(key, steps) if has(problem, Minibatches) else split(key, steps)
 
 
 def largest_curvature(problem: Any, points: jax.Array) -> jax.Array:

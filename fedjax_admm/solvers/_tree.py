@@ -36,6 +36,7 @@ from jax.ops import segment_sum
 
 from fedjax_admm._checks import is_concrete
 from fedjax_admm._shown import short_repr
+from fedjax_admm._threefry import split
 from fedjax_admm.capabilities import OnTree, first_model
 from fedjax_admm.messages import ChannelState, Exchange, Identity
 from fedjax_admm.participation import where_active
@@ -208,7 +209,7 @@ class TreeSolver:
 
         passes = _Pass(
             info.index * self.passes + turn,
-            jax.random.split(info.key, self.passes),
+            split(info.key, self.passes),
             info.active,
             only(0),
             only(self.passes - 1),
@@ -243,7 +244,7 @@ class TreeSolver:
         tree = problem.tree
         active, reads, speaks = (jnp.split(mask, tree.link_offsets) for mask in now[2:])
         # JAX takes the keys of a scan under vmap for used, unless they are cloned.
-        up, down = jax.random.split(jax.random.clone(now.key), (2, tree.depth))
+        up, down = split(jax.random.clone(now.key), (2, tree.depth))
         models = [state.root[None], *map(self.model, state.servers)]
 
         above = jnp.concatenate(models)[tree.client_parents]
@@ -322,7 +323,7 @@ class TreeSolver:
         if isinstance(self.exchange.down, Identity):
             return models, state
         memory = state.exchange
-        old, keys = memory.down[level], jax.random.split(key, len(models))
+        old, keys = memory.down[level], split(key, len(models))
         arrives, channel = jax.vmap(self.exchange.down.encode)(models, old.channel, keys)
         reading = where_active(reads, Reading(channel, arrives), old)
         memory = memory._replace(down=_put(memory.down, level, reading))

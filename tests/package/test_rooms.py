@@ -11,7 +11,10 @@ from tests.package.sources import ROOT, imported_modules, imports_of, parsed, so
 MODULES = sources()
 # From the ground up: a room may import what stands above its own line, and itself.
 STOREYS = (
-    ("fedjax_admm._lazy", "fedjax_admm._shown", "fedjax_admm._states", "fedjax_admm._version"),
+    (
+        *("fedjax_admm._lazy", "fedjax_admm._shown", "fedjax_admm._states"),
+        *("fedjax_admm._threefry", "fedjax_admm._version"),
+    ),
     ("fedjax_admm.kernels",),
     (
         *("fedjax_admm._checks", "fedjax_admm._drawings", "fedjax_admm._pytrees"),

@@ -17,6 +17,7 @@ import numpy as np
 
 from fedjax_admm._checks import InputError, count, default_float, listed, number, one_line
 from fedjax_admm._shown import short_repr
+from fedjax_admm._threefry import one_loop
 from fedjax_admm.traffic import Traffic
 from fedjax_admm.trials import figures, limits
 from fedjax_admm.trials.experiments._methods import (
@@ -253,7 +254,8 @@ class Experiment:
             return self._named(solve_alike(self._methods(settings, value), solve))
 
         def trial(key: jax.Array) -> dict:
-            keys = trial_keys(key)
+            # Other people's problems may draw what JAX draws from its own keys alone.
+            keys = trial_keys(key if self.origin else one_loop(key))
             if self.sweep.static:
                 rows = [at(value, *map(jax.random.clone, keys)) for value in swept]
                 return jax.tree.map(lambda *row: jnp.stack(row), *rows)

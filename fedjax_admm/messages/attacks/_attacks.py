@@ -25,6 +25,7 @@ from jax.typing import ArrayLike
 from fedjax_admm._checks import build, counted, declared, number, option, ranged
 from fedjax_admm._pytrees import pytree_dataclass
 from fedjax_admm._shown import short_repr
+from fedjax_admm._threefry import one_loop
 from fedjax_admm.messages.attacks._byzantine import (
     ByzantineAttack,
     ByzantineClients,
@@ -111,7 +112,7 @@ class ScaledNoise(ByzantineAttack):
 
     def __call__(self, values, byzantine, present, memory, key):
         """Send N(0, c^2 I), around zero or the mean of the honest."""
-        noise = jax.random.normal(key, values.shape, values.dtype)
+        noise = jax.random.normal(one_loop(key), values.shape, values.dtype)
         false = self.deviation.astype(values.dtype) * noise
         if self.around == "zero":
             return with_false(values, false, byzantine & present), memory

@@ -9,6 +9,7 @@ from jax.typing import ArrayLike
 
 from fedjax_admm._checks import InputError, is_concrete, one_line, scalar
 from fedjax_admm._pytrees import pytree_dataclass
+from fedjax_admm._threefry import one_loop
 
 # The share 0.29 of 100 is 29, although neither float32 nor float64 holds 0.29.
 _ROUNDING = 4 * float(np.finfo(np.float32).eps)
@@ -23,7 +24,7 @@ class DrawnByzantine:
     def draw(self, key, number):
         """Draw floor(share n) of n senders, bool, shape (number,), all sets as likely."""
         drawn = jnp.floor(self.share * (number * (1 + _ROUNDING))).astype(jnp.int32)
-        rank = jax.random.permutation(key, jnp.arange(number, dtype=jnp.int32))
+        rank = jax.random.permutation(one_loop(key), jnp.arange(number, dtype=jnp.int32))
         return rank < jnp.minimum(drawn, number - 1)
 
 

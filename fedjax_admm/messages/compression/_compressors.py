@@ -38,6 +38,7 @@ import jax.numpy as jnp
 from fedjax_admm._checks import count, one_of
 from fedjax_admm._pytrees import pytree_dataclass
 from fedjax_admm._shown import short_repr
+from fedjax_admm._threefry import one_loop
 from fedjax_admm.kernels import safe_norm
 from fedjax_admm.messages._channels import Link
 from fedjax_admm.messages.compression._wire import Flag, Half, Known, Number, Whole, bits_of, shared
@@ -128,15 +129,16 @@ class QSGD(Rounding):
 
     def code(self, message, key):
         """Return the norm, and signs and levels of all entries."""
-        norm = safe_norm(message.ravel())
+        numbers = message.ravel()
+        norm = safe_norm(numbers)
         # Any number above all entries keeps it unbiased, where the norm itself is out of range.
-        finite = jnp.all(jnp.isfinite(message))
+        finite = jnp.isfinite(jnp.max(jnp.abs(numbers), initial=0))
         norm = jnp.where(finite, jnp.minimum(norm, jnp.finfo(message.dtype).max), norm)
         quarter = norm / 4  # whose reciprocal is in range, too, for compilers that multiply by it
         ratio = jnp.abs(message) / 4 / jnp.where(quarter > 0, quarter, 1)
         scaled = ratio * self.levels
         below = jnp.minimum(jnp.floor(scaled), self.levels - 1)
-        up = jax.random.uniform(key, message.shape, message.dtype) < scaled - below
+        up = jax.random.uniform(one_loop(key), message.shape, message.dtype) < scaled - below
         return Levels(norm, message < 0, (below + up.astype(below.dtype)).astype(jnp.int32))
 
     def read(self, code, shape, dtype):
@@ -202,7 +204,7 @@ class Natural(Rounding):
         small = size < 2.0 ** (1 - _BIAS)
         part = jnp.where(small, size * 2.0 ** (_BIAS - 1), 2 * half - 1)
         exponent = jnp.where(small, 0, above - 1 + _BIAS)
-        up = jax.random.uniform(key, message.shape, message.dtype) < part
+        up = jax.random.uniform(one_loop(key), message.shape, message.dtype) < part
         exponent = jnp.minimum(exponent + up.astype(exponent.dtype), _LARGEST)
         exponent = jnp.where(jnp.isfinite(message), exponent, _NOT_FINITE)
         return Powers(message < 0, exponent.astype(jnp.int32))
@@ -380,7 +382,7 @@ class RandK(Compressor):
             return jnp.arange(dim, dtype=jnp.int32)
         # Several times faster than a permutation. Equal numbers favour low indices; from a random
         # place on, that favours none.
-        order, start = jax.random.split(key)
+        order, start = jax.random.split(one_loop(key))
         numbers = jax.random.uniform(order, (dim,), jnp.float32)
         first = jax.random.randint(start, (), 0, dim, jnp.int32)
         return (jax.lax.top_k(numbers, self.entries)[1].astype(jnp.int32) + first) % dim

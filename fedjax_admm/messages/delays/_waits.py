@@ -33,6 +33,7 @@ from fedjax_admm._checks import (
     real_array,
 )
 from fedjax_admm._pytrees import pytree_dataclass
+from fedjax_admm._threefry import one_loop, split
 from fedjax_admm.messages.delays._delays import Delay, Prompt, check_delay
 
 
@@ -75,7 +76,7 @@ class UniformDelay:
     def draw(self, key, index, number):
         """Draw from 0, 1, ..., b, all as likely."""
         most = jnp.minimum(_each("rounds", self.rounds, number), self.depth)
-        return jax.random.randint(key, (number,), 0, most + 1, jnp.int32)
+        return jax.random.randint(one_loop(key), (number,), 0, most + 1, jnp.int32)
 
 
 class _Cut:
@@ -104,7 +105,7 @@ class GeometricDelay(_Cut):
         mean = _each("mean", self.mean, number)
         some = mean > 0
         rate = jnp.log1p(1 / jnp.where(some, mean, 1))
-        draws = jax.random.exponential(key, (number,), mean.dtype)
+        draws = jax.random.exponential(one_loop(key), (number,), mean.dtype)
         return _cut(jnp.where(some, draws / rate, 0), self.depth, self.late)
 
 
@@ -123,7 +124,7 @@ class HeavyTailedDelay(_Cut):
         """Return the whole part of scale (U^(-1 / a) - 1)."""
         exponent = _each("exponent", self.exponent, number)
         scale = _each("scale", self.scale, number).astype(exponent.dtype)
-        draws = jax.random.exponential(key, (number,), exponent.dtype)
+        draws = jax.random.exponential(one_loop(key), (number,), exponent.dtype)
         return _cut(scale * jnp.expm1(draws / exponent), self.depth, self.late)
 
 
@@ -149,9 +150,9 @@ class Lossy:
 
     def draw(self, key, index, number):
         """Return the other delay's wait, or never."""
-        lost_key, wait_key = jax.random.split(key)
+        lost_key, wait_key = split(key)
         probability = _each("probability", self.probability, number)
-        lost = jax.random.bernoulli(lost_key, probability)
+        lost = jax.random.bernoulli(one_loop(lost_key), probability)
         return jnp.where(lost, self.depth + 1, self.delay.draw(wait_key, index, number))
 
 

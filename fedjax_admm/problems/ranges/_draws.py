@@ -22,6 +22,7 @@ from fedjax_admm._checks import (
     typed_key,
 )
 from fedjax_admm._pytrees import pytree_dataclass
+from fedjax_admm._threefry import one_loop, split
 from fedjax_admm.problems.ranges._localization import Localization
 
 MINIMUM_RANGE = 1e-3
@@ -55,7 +56,9 @@ class GaussianNoise:
 
     def __call__(self, key, distances):
         """Return `d + deviation * normal`."""
-        return distances + self.deviation * jax.random.normal(key, distances.shape, distances.dtype)
+        return distances + self.deviation * jax.random.normal(
+            one_loop(key), distances.shape, distances.dtype
+        )
 
 
 @pytree_dataclass
@@ -66,7 +69,9 @@ class CauchyNoise:
 
     def __call__(self, key, distances):
         """Return `d + scale * cauchy`."""
-        return distances + self.scale * jax.random.cauchy(key, distances.shape, distances.dtype)
+        return distances + self.scale * jax.random.cauchy(
+            one_loop(key), distances.shape, distances.dtype
+        )
 
 
 @pytree_dataclass
@@ -81,7 +86,7 @@ class OutlierNoise:
 
         The draws do not depend on the probability, so a larger one only adds outliers.
         """
-        choice_key, range_key = jax.random.split(key)
+        choice_key, range_key = jax.random.split(one_loop(key))
         moved = jax.random.uniform(choice_key, distances.shape, distances.dtype) < self.probability
         outlier = self.largest * jax.random.uniform(range_key, distances.shape, distances.dtype)
         return jnp.where(moved, outlier, distances)
@@ -135,11 +140,11 @@ def draw_localization(
     _check_noise(noise)
     clients, dim = count("clients", clients), count("dim", dim)
     half_width = scalar("half_width", half_width, above=0)
-    anchor_key, target_key, noise_key = jax.random.split(key, 3)
+    anchor_key, target_key, noise_key = split(key, 3)
     dtype = default_float()
     half = half_width.astype(dtype)
-    anchors = half * jax.random.uniform(anchor_key, (clients, dim), dtype, -1, 1)
-    target = half * jax.random.uniform(target_key, (dim,), dtype, -1, 1)
+    anchors = half * jax.random.uniform(one_loop(anchor_key), (clients, dim), dtype, -1, 1)
+    target = half * jax.random.uniform(one_loop(target_key), (dim,), dtype, -1, 1)
     exact = kernels.safe_norm(target[None, :] - anchors)
     distances = jnp.maximum(noise(noise_key, exact), MINIMUM_RANGE)
     return Localization(anchors, distances, jnp.zeros(dim, dtype), target)

@@ -55,6 +55,7 @@ import jax.numpy as jnp
 from jax.typing import ArrayLike
 
 from fedjax_admm._checks import InputError, build, counted, declared, positive
+from fedjax_admm._threefry import split
 from fedjax_admm.penalties import Zero
 from fedjax_admm.solvers import _roles as roles
 from fedjax_admm.solvers.splitting._adaptive import AdaptivePenalty, Agreement
@@ -125,7 +126,7 @@ class FedADMM(roles.StarSolver):
             return once(clients, jax.random.wrap_key_data(data, impl=kind)), None
 
         # As numbers: JAX's check of reused keys loses count of keys in nested scans under vmap.
-        kind, keys = jax.random.key_impl(key), jax.random.split(key, self.dual_updates)
+        kind, keys = jax.random.key_impl(key), split(key, self.dual_updates)
         return jax.lax.scan(again, clients, jax.random.key_data(keys))[0], roles.Said()
 
     def upload(self, clients: FedADMMClients) -> roles.Upload:

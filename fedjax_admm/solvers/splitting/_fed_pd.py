@@ -42,6 +42,7 @@ import jax.numpy as jnp
 from jax.typing import ArrayLike
 
 from fedjax_admm._checks import build, positive
+from fedjax_admm._threefry import one_loop, split
 from fedjax_admm.solvers import _roles as roles
 
 
@@ -76,8 +77,8 @@ class FedPD(roles.StarSolver):
 
     def coin(self, key) -> tuple[jax.Array, jax.Array]:
         """Return whether the round ends with an average, and the key of the local solver."""
-        coin_key, key = jax.random.split(key)
-        return jax.random.bernoulli(coin_key, self.averaging), key
+        coin_key, key = split(key)
+        return jax.random.bernoulli(one_loop(coin_key), self.averaging), key
 
     def client(self, problem, clients: FedPDClients, _, key):
         """Return x_i, l_i and c_i before the average."""

@@ -30,6 +30,7 @@ import jax.numpy as jnp
 from jax.typing import ArrayLike
 
 from fedjax_admm._checks import build, counted, positive
+from fedjax_admm._threefry import split
 from fedjax_admm.capabilities import at_state
 from fedjax_admm.solvers import _roles as roles
 
@@ -66,7 +67,7 @@ class PersonalizedMoreau(roles.StarSolver):
             theta, memory = self.local(problem, w, weight, theta, memory, key)
             return (w - self.rate * self.penalty * (w - theta), theta, memory), None
 
-        keys = jax.random.split(key, self.local_steps)
+        keys = split(key, self.local_steps)
         (w, theta, memory), _ = jax.lax.scan(step, (model, own.models, own.memory), keys)
         return PersonalClients(theta, memory), roles.Said((w,))
 

@@ -41,6 +41,7 @@ import jax.numpy as jnp
 from jax.typing import ArrayLike
 
 from fedjax_admm._checks import build, positive
+from fedjax_admm._threefry import one_loop, split
 from fedjax_admm.capabilities import Gradients, OnStar
 from fedjax_admm.solvers import _roles as roles
 
@@ -80,8 +81,8 @@ class ProxSkip(roles.StarSolver):
 
     def coin(self, key) -> tuple[jax.Array, jax.Array]:
         """Return heads, and the key of the minibatches."""
-        coin_key, key = jax.random.split(key)
-        return jax.random.bernoulli(coin_key, self.probability), key
+        coin_key, key = split(key)
+        return jax.random.bernoulli(one_loop(coin_key), self.probability), key
 
     def client(self, problem, clients: ProxSkipClients, _, key):
         """Return x~_i in the place of x_i, and say x~_i - (gamma / p) h_i."""
