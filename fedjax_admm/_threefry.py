@@ -1,7 +1,7 @@
 """Threefry in one loop: the random numbers of `jax.random`, compiled and drawn in less time.
 
 On a CPU, JAX lowers every hash of Threefry to a loop of five turns, which XLA compiles to about
-eight kernels; most of the time in which a program with random numbers compiles is spent on them.
+eight kernels: half and more of the time in which a program that draws a problem compiles.
 `one_loop(key)` stands for the same numbers, and each of its hashes is one kernel. XLA may not merge
 that kernel with those that read it, since each of them would hash anew.
 
@@ -23,6 +23,8 @@ from jax.extend.random import define_prng_impl, threefry_prng_impl
 
 # By how many bits Threefry rotates in its rounds, every other time.
 _TURNS = (13, 15, 26, 6), (17, 29, 16, 24)
+# Whether JAX counts numbers by their places in an array, as is done here.
+_COUNTS_PLACES = "jax_threefry_partitionable"
 
 
 def hashed(key: Any, high: Any, low: Any) -> tuple[Any, Any]:
@@ -54,7 +56,7 @@ def one_loop(key: jax.Array) -> jax.Array:
       key: a typed key, or a stack of them.
     """
     cpu = jax.default_backend() == "cpu"
-    if not (is_threefry(key) and cpu and jax.config.jax_threefry_partitionable):
+    if not (is_threefry(key) and cpu and getattr(jax.config, _COUNTS_PLACES)):
         return key
     return jax.random.wrap_key_data(jax.random.key_data(key), impl=_ONE_LOOP)
 

@@ -37,6 +37,13 @@ def test_words_of_double_precision_are_those_of_jax():
         np.testing.assert_array_equal(found, jax.random.bits(key, (5,), jnp.uint64))
 
 
+def test_the_older_way_of_counting_numbers_is_left_to_jax():
+    with jax.threefry_partitionable(False):
+        key = jax.random.key(3)
+        found = jax.random.bits(_threefry.one_loop(key), (5,))
+        np.testing.assert_array_equal(found, jax.random.bits(key, (5,)))
+
+
 @pytest.mark.parametrize("kind", ["threefry2x32", "rbg"])
 def test_derived_keys_are_those_of_jax_and_of_the_same_kind(kind):
     key = jax.random.key(3, impl=kind)
