@@ -1,9 +1,11 @@
 """Setup of JAX before a command computes: devices, precision, the compilation cache."""
 
+import ctypes
 import os
 import tempfile
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
+from functools import cache
 from pathlib import Path
 
 NO_CACHE = "FEDJAX_ADMM_NO_CACHE"
@@ -11,6 +13,9 @@ NUM_CPU_DEVICES = "JAX_NUM_CPU_DEVICES"
 DATA = "FEDJAX_ADMM_DATA"
 until_the_end = ExitStack()
 """Contexts of a command; they are left when it ends, before its exit code is decided."""
+
+_LONG = 1.0
+"""Seconds of compiling after which memory is given back. The search takes less than a tenth."""
 
 
 def mistake() -> str | None:
@@ -53,6 +58,7 @@ def prepare(
     import jax
 
     _check_data_folder()
+    _give_memory_back()
     if NUM_CPU_DEVICES not in os.environ:
         jax.config.update("jax_num_cpu_devices", min(_cores(), devices or _cores()))
     use_x64(x64)
@@ -88,6 +94,23 @@ def starting() -> Iterator[None]:
             value=platforms,
             remedy="correct or unset the variable JAX_PLATFORMS" if platforms else None,
         ) from error
+
+
+@cache
+def _give_memory_back() -> None:
+    """Have the memory that compiling leaves free given back to the system, where malloc can.
+
+    The threads of the compiler have heaps of their own, in which nothing else finds room.
+    """
+    import jax
+
+    trim = getattr(ctypes.CDLL(None), "malloc_trim", None) if os.name == "posix" else None
+
+    def compiled(event: str, seconds: float, **_: object) -> None:
+        if trim is not None and event.endswith("backend_compile_duration") and seconds > _LONG:
+            trim(0)
+
+    jax.monitoring.register_event_duration_secs_listener(compiled)
 
 
 def use_x64(wide: bool) -> None:
