@@ -14,8 +14,9 @@ DATA = "FEDJAX_ADMM_DATA"
 until_the_end = ExitStack()
 """Contexts of a command; they are left when it ends, before its exit code is decided."""
 
+_COMPILED = "/jax/core/compile/backend_compile_duration"
 _LONG = 1.0
-"""Seconds of compiling after which memory is given back. The search takes less than a tenth."""
+"""Seconds of compiling after which memory is given back. That takes less than a tenth of them."""
 
 
 def mistake() -> str | None:
@@ -98,19 +99,25 @@ def starting() -> Iterator[None]:
 
 @cache
 def _give_memory_back() -> None:
-    """Have the memory that compiling leaves free given back to the system, where malloc can.
+    """Have the memory that compiling leaves free given back to the system.
 
     The threads of the compiler have heaps of their own, in which nothing else finds room.
     """
     import jax
 
-    trim = getattr(ctypes.CDLL(None), "malloc_trim", None) if os.name == "posix" else None
+    jax.monitoring.register_event_duration_secs_listener(_ended)
 
-    def compiled(event: str, seconds: float, **_: object) -> None:
-        if trim is not None and event.endswith("backend_compile_duration") and seconds > _LONG:
-            trim(0)
 
-    jax.monitoring.register_event_duration_secs_listener(compiled)
+def _ended(event: str, seconds: float, **_: object) -> None:
+    """Give memory back after a long compilation."""
+    if event == _COMPILED and seconds > _LONG:
+        _trim()
+
+
+def _trim() -> None:
+    """Give free memory back, where the C library has a function for that."""
+    if os.name == "posix":
+        getattr(ctypes.CDLL(None), "malloc_trim", int)(0)
 
 
 def use_x64(wide: bool) -> None:

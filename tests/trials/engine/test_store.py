@@ -122,6 +122,12 @@ def test_other_circumstances_are_refused(folder, options, words):
     refused(folder, words, **options)
 
 
+def test_a_compact_program_computes_the_same_trials(made):
+    arrays = simulate(None, compact=True).arrays
+    for name, array in made[1].arrays.items():
+        np.testing.assert_allclose(arrays[name], array, rtol=1e-6)
+
+
 @thorough
 def test_another_precision_is_refused(folder):
     with jax.enable_x64(True):
