@@ -186,8 +186,8 @@ def monte_carlo(
         the devices compute; what it raises ends the run.
       progress: show a progress bar on standard error, where that is a terminal.
       compact: have XLA compile for a CPU in about half of the memory. Loops of elementwise
-        operations may take a third longer, and last bits may differ; matrix products stay as they
-        are. It serves trials whose programs take longer to compile than to run.
+        operations may take a third longer, and last bits may differ. It serves trials whose
+        programs take longer to compile than to run.
 
     Returns:
       A `MonteCarlo`: `arrays[name]` has shape (trials, ...). Processes but the first one hold zeros
