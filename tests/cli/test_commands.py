@@ -4,6 +4,7 @@ import json
 import re
 import shutil
 
+import jax
 import pytest
 
 from fedjax_admm.trials.cli import _environment as environment
@@ -226,6 +227,21 @@ def test_ctrl_c_before_the_run_leaves_quietly(command, monkeypatch, tmp_path):
     outcome = command(*RUN)
     assert outcome.code == 130
     assert not list(tmp_path.iterdir())
+
+
+def test_memory_is_given_back_after_a_long_compilation_alone(monkeypatch):
+    given_back = []
+    monkeypatch.setattr(environment, "_trim", lambda: given_back.append(True))
+    jax.monitoring.register_event_duration_secs_listener(environment._ended)
+    try:
+        for long, expected in ((float("inf"), []), (0, [True])):
+            monkeypatch.setattr(environment, "_LONG", long)
+            jax.jit(lambda x: x + 1).lower(1.0).compile()
+            assert given_back == expected
+    finally:
+        jax.monitoring.unregister_event_duration_listener(environment._ended)
+    monkeypatch.undo()
+    environment._trim()
 
 
 # The real thing, once

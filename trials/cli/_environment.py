@@ -1,9 +1,11 @@
 """Setup of JAX before a command computes: devices, precision, the compilation cache."""
 
+import ctypes
 import os
 import tempfile
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
+from functools import cache
 from pathlib import Path
 
 NO_CACHE = "FEDJAX_ADMM_NO_CACHE"
@@ -11,6 +13,10 @@ NUM_CPU_DEVICES = "JAX_NUM_CPU_DEVICES"
 DATA = "FEDJAX_ADMM_DATA"
 until_the_end = ExitStack()
 """Contexts of a command; they are left when it ends, before its exit code is decided."""
+
+_COMPILED = "/jax/core/compile/backend_compile_duration"
+_LONG = 1.0
+"""Seconds of compiling after which memory is given back. That takes less than a tenth of them."""
 
 
 def mistake() -> str | None:
@@ -53,6 +59,7 @@ def prepare(
     import jax
 
     _check_data_folder()
+    _give_memory_back()
     if NUM_CPU_DEVICES not in os.environ:
         jax.config.update("jax_num_cpu_devices", min(_cores(), devices or _cores()))
     use_x64(x64)
@@ -88,6 +95,29 @@ def starting() -> Iterator[None]:
             value=platforms,
             remedy="correct or unset the variable JAX_PLATFORMS" if platforms else None,
         ) from error
+
+
+@cache
+def _give_memory_back() -> None:
+    """Have the memory that compiling leaves free given back to the system.
+
+    The threads of the compiler have heaps of their own, in which nothing else finds room.
+    """
+    import jax
+
+    jax.monitoring.register_event_duration_secs_listener(_ended)
+
+
+def _ended(event: str, seconds: float, **_: object) -> None:
+    """Give memory back after a long compilation."""
+    if event == _COMPILED and seconds > _LONG:
+        _trim()
+
+
+def _trim() -> None:
+    """Give free memory back, where the C library has a function for that."""
+    if os.name == "posix":
+        getattr(ctypes.CDLL(None), "malloc_trim", int)(0)
 
 
 def use_x64(wide: bool) -> None:

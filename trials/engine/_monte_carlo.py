@@ -150,6 +150,7 @@ def monte_carlo(
     enough: Enough | None = None,
     preview: Preview | None = None,
     progress: bool = True,
+    compact: bool = False,
 ) -> MonteCarlo:
     """Run `trial(fold_in(key, t))` for t = 0, 1, ..., trials - 1.
 
@@ -184,6 +185,9 @@ def monte_carlo(
       preview: sees the first trials after every chunk but the last, in the first process and while
         the devices compute; what it raises ends the run.
       progress: show a progress bar on standard error, where that is a terminal.
+      compact: have XLA compile for a CPU in about half of the memory. Loops of elementwise
+        operations may take a third longer, and last bits may differ. It serves trials whose
+        programs take longer to compile than to run.
 
     Returns:
       A `MonteCarlo`: `arrays[name]` has shape (trials, ...). Processes but the first one hold zeros
@@ -219,7 +223,7 @@ def monte_carlo(
         with _alone(chunks):
             return _computed(
                 *(trial, key, trials, batch, chunk, mesh, memory, chunks, begin, inspect),
-                *(enough, preview, progress),
+                *(enough, preview, progress, compact),
             )
 
 
@@ -250,10 +254,11 @@ def _computed(
     enough: Enough | None,
     preview: Preview | None,
     progress: bool,
+    compact: bool,
 ) -> MonteCarlo:
     """Do what `monte_carlo` does, where nobody else writes into the store."""
     one = traced(trial, key)
-    compiled = partial(compile_trials, one, key, trials, mesh=mesh, limit=memory)
+    compiled = partial(compile_trials, one, key, trials, mesh=mesh, limit=memory, compact=compact)
     stored = hosts.from_first(lambda: dict(chunks.identity()) if chunks is not None else {})
     if batch == "auto" and isinstance(stored.get("width"), int):
         batch = stored["width"]
@@ -267,7 +272,7 @@ def _computed(
         lowered = program.lowered
     if chunks is not None:
         _check_storable(lowered)
-    identity = _identity(lowered)
+    identity = _identity(lowered) | {"compact program": compact}
     parts = _Parts(trials)
     spans = hosts.from_first(lambda: parts.take_over(chunks, identity))
     if program is None and gaps_between(spans, trials):

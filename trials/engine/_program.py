@@ -26,6 +26,9 @@ _IN_LANES = {"xla_cpu_prefer_vector_width": 512, "xla_backend_optimization_level
 """For CPUs: XLA takes half of the widest vectors, a tenth slower in lanes. Its second and third
 level of optimisation bring nothing there, and take a quarter of the time of compiling."""
 
+_COMPACT = {"xla_cpu_use_fusion_emitters": False}
+"""For CPUs: XLA's older code generator, which holds no compiler context for each fused loop."""
+
 _MICRO_BATCH = "micro_batch_of_trials"  # what its function is called in the traced program
 
 
@@ -118,6 +121,7 @@ def compile_trials(
     mesh: Mesh,
     limit: int | None = None,
     lowered: Lowered | None = None,
+    compact: bool = False,
 ) -> Program:
     """Compile one chunk of trials, and see to it that it fits into memory.
 
@@ -146,7 +150,7 @@ def compile_trials(
         if chunk is None and bounded(layout, devices, size) != layout:
             layout = bounded(layout, devices, size)
             continue
-        compiled = _compile(lowered)
+        compiled = _compile(lowered, compact)
         needed = memory.program_bytes(compiled)
         if needed <= room:
             seconds = spent + time.perf_counter() - clock
@@ -165,11 +169,12 @@ def compile_trials(
         layout = smaller
 
 
-def _compile(lowered: Lowered) -> Any:
+def _compile(lowered: Lowered, compact: bool) -> Any:
     if lowered.mesh.devices.flat[0].platform != "cpu":
         return lowered.lowering.compile()
-    options = NO_LIBRARY_REDUCTIONS | (_IN_LANES if lowered.in_lanes else {})
-    return lowered.lowering.compile(compiler_options=known_options(**options))
+    options = known_options(**NO_LIBRARY_REDUCTIONS | (_IN_LANES if lowered.in_lanes else {}))
+    options |= known_options(**_COMPACT) if compact else {}
+    return lowered.lowering.compile(compiler_options=options)
 
 
 def _smaller(

@@ -172,6 +172,7 @@ def _computed(run: _Run, progress: bool) -> MonteCarlo:
             enough=None if run.config["until_se"] is None else partial(_precise, run),
             preview=_early_figure(run, progress),
             progress=progress,
+            compact=run.experiment.sweep.static,  # each value has a part of the program to compile
         )
     except InputError as error:
         raise error.renamed({"store": "--out"}) from error.__cause__

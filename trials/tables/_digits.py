@@ -235,6 +235,7 @@ def drawn_digits(side: int = 8, kinds: int = DIGITS) -> Images:
     )
 
 
+@jax.jit
 def principal_components(rows: jax.Array) -> jax.Array:
     """Return the coordinates of every row along the two main directions, shape (rows, 2).
 

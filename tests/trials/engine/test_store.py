@@ -113,12 +113,19 @@ def test_another_trial_function_is_refused(folder, change):
         ({"seed": 1}, "its key is [0, 0], not [0, 1]"),
         ({"batch": 4}, "its width is 2, not 4"),
         ({"mesh": default_mesh(1)}, "its use of several devices is True, not False"),
+        ({"compact": True}, "its compact program is False, not True"),
         ({"mesh": default_mesh(2, 2)}, "its number of devices per trial is 1, not 2"),
         ({"trials": 15}, "holds 16 trials, more than the 15 that are asked for"),
     ],
 )
 def test_other_circumstances_are_refused(folder, options, words):
     refused(folder, words, **options)
+
+
+def test_a_compact_program_computes_the_same_trials(made):
+    arrays = simulate(None, compact=True).arrays
+    for name, array in made[1].arrays.items():
+        np.testing.assert_allclose(arrays[name], array, rtol=1e-6)
 
 
 @thorough
