@@ -3,7 +3,8 @@
     prox         w <- Prox_f(z + Gamma / sigma; 1 / sigma)
     linearised   w <- project(z - (grad f(z; mu) - Gamma) / sigma)              f smoothed with mu
 
-The formulas are those of `_hierarchical`, whose reference they share. `centre` is z + Gamma / sigma.
+The formulas are those of `_hierarchical`, whose reference they share. `centre` is z + Gamma /
+sigma.
 """
 
 from typing import ClassVar

@@ -42,7 +42,6 @@ from dataclasses import replace
 from typing import Any, ClassVar, NamedTuple
 
 import jax
-import jax.numpy as jnp
 
 from fedjax_admm._checks import (
     InputError,
