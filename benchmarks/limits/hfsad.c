@@ -12,7 +12,7 @@ static const float PRODUCT = 4.47213595499958f; /* sqrt(20): sigma mu = sqrt(20)
 
 /* Schedules of one level at count k, for every trial: sigma = scale sqrt(k), mu = product / scale. */
 typedef struct {
-    lane sigma, per, slack, per_width, next;
+    lane omega, sigma, per, per_width, next;
 } Link;
 
 static void link_at(Link *link, const lane scale, const lane omega, float spread, int k) {
@@ -20,8 +20,8 @@ static void link_at(Link *link, const lane scale, const lane omega, float spread
     EACH(t) {
         link->sigma[t] = scale[t] * root;
         link->per[t] = 1 / link->sigma[t];
-        link->slack[t] = 2 * omega[t] * link->per[t];
-        link->per_width[t] = 1 / (spread * PRODUCT / root + link->slack[t]);
+        link->omega[t] = omega[t];
+        link->per_width[t] = 1 / (spread * PRODUCT / root + 2 * omega[t] * link->per[t]);
         link->next[t] = scale[t] * after;
     }
 }
@@ -30,13 +30,12 @@ static void link_at(Link *link, const lane scale, const lane omega, float spread
 static inline void couple(const Link *link, const float w[], const float parent[], lane z,
                           lane gamma, lane sum) {
     EACH(t) {
-        float share = gamma[t] * link->per[t];
-        float a = w[t] - share, b = parent[t] + share, v = b - a;
-        float e = v - link->slack[t] * within(v * link->per_width[t], -1, 1);
-        float q = (a + b + e) / 2;
-        z[t] = (a + b - e) / 2;
-        gamma[t] += link->sigma[t] * (parent[t] - q);
-        sum[t] += link->next[t] * q - gamma[t];
+        float v = parent[t] - w[t] + 2 * gamma[t] * link->per[t];
+        float after = link->omega[t] * within(v * link->per_width[t], -1, 1);
+        float move = (after - gamma[t]) * link->per[t];
+        z[t] = w[t] + move;
+        gamma[t] = after;
+        sum[t] += link->next[t] * (parent[t] - move) - after;
     }
 }
 

@@ -1,7 +1,7 @@
 """HFSAD: 96 trials of 100 rounds of 10 passes, 250 clients, 5 edge servers, 25 dimensions.
 
 Work of a pass of one trial, per client and dimension: 4 flops for the centre and its projection, 4
-for the new model and the box, 17 for the link and what it sends; 12 per client for the prox; edge
+for the new model and the box, 15 for the link and what it sends; 12 per client for the prox; edge
 servers are left out (a fiftieth). Read and written are z and Gamma, read are the measurements.
 """
 
@@ -93,6 +93,6 @@ def score(problem, result) -> float:
 
 def work(problem) -> Work:
     clients = EDGES * EACH
-    flops = clients * (DIM * (4 + 4 + 17) + 12)
+    flops = clients * (DIM * (4 + 4 + 15) + 12)
     moved = clients * DIM * (2 * 2 + 1) * 4
     return Work(problem["trials"] * problem["rounds"] * PASSES, flops, moved, "a pass of one trial")

@@ -26,11 +26,10 @@ def smoothed_abs(v: Array, mu: Real) -> Array:
 def prox_smoothed_abs(v: Array, step: Real, weight: Real, mu: Real) -> Array:
     """Proximal map of the smoothed absolute value, `g = h_mu`.
 
-    `Prox(v; step) = v mu / (mu + step)` where `|v| <= mu + step`, else `v - step sign(v)`. The
-    product is taken in the order in which neither part leaves the range, and no difference cancels.
-    `mu -> 0` gives the soft threshold.
+    `Prox(v; step) = v mu / (mu + step)` where `|v| <= mu + step`, else `v - step sign(v)`. No
+    difference cancels. `mu -> 0` gives the soft threshold.
 
-    Derivative at the kinks `|v| = mu + step`: the mean of both sides.
+    Derivative at the kinks `|v| = mu + step`: that from outside.
 
     Args:
       mu: smoothing parameter, positive.
@@ -42,11 +41,6 @@ def prox_smoothed_abs(v: Array, step: Real, weight: Real, mu: Real) -> Array:
     width = mu + step
     # A sum beyond the range is taken of quarters.
     part = jnp.where(jnp.isinf(width), 0.25, 1.0)
-    small = jnp.abs(point) < mu
-    first, second = jnp.where(small, point, mu), jnp.where(small, mu, point)
-    inside = first * (part * second / (part * mu + part * step))
-    outside = point - step * jnp.sign(point)
-    beyond = jnp.abs(point) - width
-    mean = 0.5 * inside + 0.5 * outside
-    found = jnp.where(beyond < 0, inside, jnp.where(beyond > 0, outside, mean))
+    inside = point * (part * mu / (part * mu + part * step))
+    found = jnp.where(jnp.abs(point) >= width, point - step * jnp.sign(point), inside)
     return found.astype(v.dtype)

@@ -3,7 +3,8 @@
     prox         w <- Prox_f(z + Gamma / sigma; 1 / sigma)
     linearised   w <- project(z - (grad f(z; mu) - Gamma) / sigma)              f smoothed with mu
 
-The formulas are those of `_hierarchical`, whose reference they share.
+The formulas are those of `_hierarchical`, whose reference they share. `centre` is z + Gamma /
+sigma.
 """
 
 from typing import ClassVar
@@ -22,9 +23,9 @@ class ProxClients:
         """Return what the prox remembers before the first round."""
         return problem.prox_memory(start)
 
-    def __call__(self, problem, z, gamma, sigma, mu, memory):
+    def __call__(self, problem, centre, gamma, sigma, mu, memory):
         """Return the new models, shape (clients, dim), and the memory of the prox."""
-        return problem.prox(z + gamma / sigma[:, None], 1 / sigma, memory)
+        return problem.prox(centre, 1 / sigma, memory)
 
 
 @pytree_dataclass
@@ -37,10 +38,11 @@ class LinearizedClients:
         """Return nothing."""
         return ()
 
-    def __call__(self, problem, z, gamma, sigma, mu, memory):
+    def __call__(self, problem, centre, gamma, sigma, mu, memory):
         """Return the new models, shape (clients, dim), and the memory as it is."""
-        gradients = problem.smoothed_gradients(z, mu)
-        return problem.project(z - (gradients - gamma) / sigma[:, None]), memory
+        sigma = sigma[:, None]
+        gradients = problem.smoothed_gradients(centre - gamma / sigma, mu)
+        return problem.project(centre - gradients / sigma), memory
 
 
 CLIENT_UPDATES = {"prox": ProxClients, "linearized": LinearizedClients}

@@ -42,7 +42,6 @@ from dataclasses import replace
 from typing import Any, ClassVar, NamedTuple
 
 import jax
-import jax.numpy as jnp
 
 from fedjax_admm._checks import (
     InputError,
@@ -135,13 +134,12 @@ class HierarchicalADMM(TreeSolver):
 
     def start_clients(self, problem, models: jax.Array) -> TreeNodes:
         """Start every copy at the first model, and every dual variable at zero."""
-        nodes = self.start_servers(0, models)
+        nodes = self.clients.start(models)
         return nodes._replace(memory=self.client_update.memory(problem, models))
 
     def start_servers(self, level: int, models: jax.Array) -> TreeNodes:
         """Start every copy at the first model, and every dual variable at zero."""
-        counts = jnp.zeros(len(models), jnp.int32)
-        return TreeNodes(models, models, models, jnp.zeros_like(models), counts)
+        return self._link(level).start(models)
 
     def model(self, nodes: TreeNodes) -> jax.Array:
         """Return w."""
@@ -151,7 +149,9 @@ class HierarchicalADMM(TreeSolver):
         """Return the clients after an update."""
         link, counts = self.clients, clients.updates + 1
         sigma, mu = link.sigma(counts), link.mu(counts)
-        w, memory = self.client_update(problem, clients.z, clients.gamma, sigma, mu, clients.memory)
+        w, memory = self.client_update(
+            problem, clients.centre, clients.gamma, sigma, mu, clients.memory
+        )
         return link.update(clients._replace(memory=memory), w, above)
 
     def server(
@@ -161,7 +161,7 @@ class HierarchicalADMM(TreeSolver):
         link = self.servers[level - 1]
         sigma = link.sigma(servers.updates + 1)[:, None]
         v = 1 / (sigma + received.weight)
-        centre = v * (sigma * servers.z + servers.gamma + received.total)
+        centre = v * (sigma * servers.centre + received.total)
         return link.update(servers, self.regularizers[level].prox(centre, v), above)
 
     def upload(self, level: int, nodes: TreeNodes) -> TreeUpload:

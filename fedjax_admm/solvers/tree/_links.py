@@ -6,8 +6,14 @@ z = w and q = w_p, and the multiplier Gamma of w_p = q. One update of the link i
     a = w - Gamma / sigma,  b = w_p + Gamma / sigma,  e = Prox_{r(.; mu)}(b - a; 2 / sigma)
     z, q <- (a + b - e) / 2, (a + b + e) / 2,    Gamma <- Gamma + sigma (w_p - q)
 
-The multiplier of z = w is -Gamma. The node sends its parent the upload u = q - Gamma / sigma with
-the weight sigma. Where u^ arrives in the place of u, the node continues with
+The multiplier of z = w is -Gamma. Inserting q into the last formula gives the same update as
+
+    Gamma+ = sigma (b - a - e) / 2,    z = w + (Gamma+ - Gamma) / sigma,    q = w_p + w - z
+
+The copies are needed in two sums only, with the sigma of the next update: z + Gamma / sigma, where
+the node's next update starts, and sigma q - Gamma, which the parent adds up. These are stored in
+the place of the copies. The node sends its parent the upload u = q - Gamma / sigma with the weight
+sigma. Where u^ arrives in the place of u, the node continues with
 
     q <- q - (u - u^) / 2,    Gamma <- Gamma + sigma (u - u^) / 2
 
@@ -20,9 +26,9 @@ Federated Learning", Algorithm 1.
 from typing import Any, NamedTuple
 
 import jax
+import jax.numpy as jnp
 
 from fedjax_admm._checks import InputError, one_line
-from fedjax_admm.kernels import couple_pair
 from fedjax_admm.lanes import computed_once
 from fedjax_admm.penalties import SmoothablePenalty
 from fedjax_admm.schedules import Schedule, ScheduleLike, as_schedule, sqrt_decay, sqrt_growth
@@ -35,8 +41,8 @@ class TreeNodes(NamedTuple):
     """What the clients, or the servers of one level, hold, stacked; inactive ones keep all."""
 
     w: jax.Array  # shape=(nodes, dim): models
-    z: jax.Array  # shape=(nodes, dim): copies of w in the link
-    q: jax.Array  # shape=(nodes, dim): copies of the parent's model in the link
+    centre: jax.Array  # shape=(nodes, dim): z + gamma / sigma, with sigma of the next update
+    message: jax.Array  # shape=(nodes, dim): sigma q - gamma, likewise
     gamma: jax.Array  # shape=(nodes, dim): duals of w_p = q, and minus those of w = z
     updates: jax.Array  # shape=(nodes,), int32: updates done
     memory: Any = ()  # of the clients' inexact prox, stacked; () of an exact one, and of servers
@@ -50,32 +56,44 @@ class TreeLink:
     mu: Schedule  # smoothing of the penalty, in units of the model
     penalty: SmoothablePenalty  # on the difference to the parent's model
 
+    def start(self, models: jax.Array) -> TreeNodes:
+        """Return nodes before the first update: every copy is the model, every dual is zero."""
+        counts = jnp.zeros(len(models), jnp.int32)
+        sigma = self.sigma(counts + 1)[:, None]
+        return TreeNodes(models, models, sigma * models, jnp.zeros_like(models), counts)
+
+    def copies(self, nodes: TreeNodes) -> tuple[jax.Array, jax.Array]:
+        """Return z and q, the copies of the models and of their parents' models."""
+        sigma = self.sigma(nodes.updates + 1)[:, None]
+        return nodes.centre - nodes.gamma / sigma, (nodes.message + nodes.gamma) / sigma
+
     def upload(self, nodes: TreeNodes) -> TreeUpload:
         """Return u = q - Gamma / sigma, with the weight sigma."""
         weights = self.sigma(nodes.updates + 1)
-        sigma = weights[:, None]
-        values, weighted = nodes.q - nodes.gamma / sigma, sigma * nodes.q - nodes.gamma
-        return TreeUpload(values, weights, weighted)
+        return TreeUpload(nodes.message / weights[:, None], weights, nodes.message)
 
     def apply_decoded(self, nodes: TreeNodes, values: jax.Array) -> TreeNodes:
         """Return nodes whose upload is the value: half of the difference in q, half in Gamma."""
         sigma = self.sigma(nodes.updates + 1)[:, None]
-        error = (nodes.q - nodes.gamma / sigma - values) / 2
-        return nodes._replace(q=nodes.q - error, gamma=nodes.gamma + sigma * error)
+        error = (nodes.message / sigma - values) / 2
+        return nodes._replace(
+            centre=nodes.centre + error,
+            message=nodes.message - 2 * sigma * error,
+            gamma=nodes.gamma + sigma * error,
+        )
 
     def update(self, nodes: TreeNodes, models: jax.Array, parents: jax.Array) -> TreeNodes:
         """Return the nodes after an update, given their new models and their parents'."""
         counts = nodes.updates + 1
         sigma, mu = self.sigma(counts)[:, None], self.mu(counts)[:, None]
+        after = self.sigma(counts + 1)[:, None]
         models = computed_once(models)
-
-        def prox(v: jax.Array, step: Any) -> jax.Array:
-            return computed_once(self.penalty.smoothed_prox(v, step, mu))
-
-        share = nodes.gamma / sigma
-        z, q = couple_pair(models - share, parents + share, prox, 1 / sigma)
-        gamma = nodes.gamma + sigma * (parents - q)
-        return TreeNodes(models, z, q, gamma, counts, nodes.memory)
+        difference = parents - models + 2 * nodes.gamma / sigma
+        e = self.penalty.smoothed_prox(difference, 2 / sigma, mu)
+        gamma = computed_once(sigma * (difference - e) / 2)
+        move = (gamma - nodes.gamma) / sigma
+        centre, message = models + move + gamma / after, after * (parents - move) - gamma
+        return TreeNodes(models, centre, message, gamma, counts, nodes.memory)
 
 
 def tree_link(sigma: ScheduleLike, mu: ScheduleLike, penalty: SmoothablePenalty) -> TreeLink:
