@@ -108,9 +108,9 @@ def _give_memory_back() -> None:
     jax.monitoring.register_event_duration_secs_listener(_ended)
 
 
-def _ended(event: str, seconds: float, **_: object) -> None:
+def _ended(event: str, duration_secs: float, **_: str | int) -> None:
     """Give memory back after a long compilation."""
-    if event == _COMPILED and seconds > _LONG:
+    if event == _COMPILED and duration_secs > _LONG:
         _trim()
 
 
