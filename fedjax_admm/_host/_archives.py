@@ -30,6 +30,8 @@ UNFINISHED = ".fedjax-admm.tmp"
 
 _ARRAY, _ABOUT = ".npy", "about.json"  # how a member with an array ends; what tells about arrays
 _LARGEST_JSON = 2**26  # bytes
+# Where an archive tells, as two bytes, how many members it has; from its end.
+_NUMBER = -12
 
 
 def write_atomically(
@@ -166,6 +168,7 @@ def read_archive(
         with open_plain(path) as file, zipfile.ZipFile(file) as archive:
             about: dict[str, Any] = {}
             names = archive.namelist()
+            _check_complete(file, len(names))
             if _ABOUT in names:
                 names.remove(_ABOUT)
                 with archive.open(_ABOUT) as member:
@@ -186,6 +189,13 @@ def read_archive(
             value=path,
             remedy=remedy,
         ) from None
+
+
+def _check_complete(file: BinaryIO, listed: int) -> None:
+    """Check the length of the list of members: damage can hide its end."""
+    file.seek(_NUMBER, os.SEEK_END)
+    if int.from_bytes(file.read(2), "little") != min(listed, 2**16 - 1):
+        raise ValueError("its list of members is cut short")
 
 
 def _check_room(archive: zipfile.ZipFile) -> None:
