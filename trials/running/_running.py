@@ -158,7 +158,10 @@ def _trial(run: _Run) -> tuple[Any, jax.Array]:
 def _computed(run: _Run, progress: bool) -> MonteCarlo:
     """Compute the trials that are not in the folder yet."""
     store = ChunkStore(run.out / CHUNKS, locked=True, replace=run.overwrite)
-    sweep = settings_of(run.config)[run.experiment.sweep.name]
+    settings, sweep = settings_of(run.config), run.experiment.sweep
+    swept = settings[sweep.name]
+    # Of its own size, a program with a part for each value takes longer to compile than to run.
+    compact = sweep.static and settings == run.experiment.defaults()
     try:
         return monte_carlo(
             *_trial(run),
@@ -168,11 +171,11 @@ def _computed(run: _Run, progress: bool) -> MonteCarlo:
             memory=run.request.memory,
             store=store,
             begin=partial(_begin, run, store),
-            inspect=partial(_check_finite, sweep) if run.request.fail_on_nan else None,
+            inspect=partial(_check_finite, swept) if run.request.fail_on_nan else None,
             enough=None if run.config["until_se"] is None else partial(_precise, run),
             preview=_early_figure(run, progress),
             progress=progress,
-            compact=run.experiment.sweep.static,  # each value has a part of the program to compile
+            compact=compact,
         )
     except InputError as error:
         raise error.renamed({"store": "--out"}) from error.__cause__
