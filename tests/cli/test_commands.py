@@ -231,17 +231,17 @@ def test_ctrl_c_before_the_run_leaves_quietly(command, monkeypatch, tmp_path):
 
 def test_memory_is_given_back_after_a_long_compilation_alone(monkeypatch):
     given_back = []
-    monkeypatch.setattr(environment, "_trim", lambda: given_back.append(True))
-    jax.monitoring.register_event_duration_secs_listener(environment._ended)
+    monkeypatch.setattr(environment, "trim", lambda: given_back.append(True))
+    jax.monitoring.register_event_duration_secs_listener(environment.ended)
     try:
         for long, expected in ((float("inf"), []), (0, [True])):
-            monkeypatch.setattr(environment, "_LONG", long)
+            monkeypatch.setattr(environment, "LONG", long)
             jax.jit(lambda x: x + 1).lower(1.0).compile()
             assert given_back == expected
     finally:
-        jax.monitoring.unregister_event_duration_listener(environment._ended)
+        jax.monitoring.unregister_event_duration_listener(environment.ended)
     monkeypatch.undo()
-    environment._trim()
+    environment.trim()
 
 
 # The real thing, once

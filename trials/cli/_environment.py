@@ -15,7 +15,7 @@ until_the_end = ExitStack()
 """Contexts of a command; they are left when it ends, before its exit code is decided."""
 
 _COMPILED = "/jax/core/compile/backend_compile_duration"
-_LONG = 1.0
+LONG = 1.0
 """Seconds of compiling after which memory is given back. That takes less than a tenth of them."""
 
 
@@ -105,16 +105,16 @@ def _give_memory_back() -> None:
     """
     import jax
 
-    jax.monitoring.register_event_duration_secs_listener(_ended)
+    jax.monitoring.register_event_duration_secs_listener(ended)
 
 
-def _ended(event: str, duration_secs: float, **_: str | int) -> None:
+def ended(event: str, duration_secs: float, **_: str | int) -> None:
     """Give memory back after a long compilation."""
-    if event == _COMPILED and duration_secs > _LONG:
-        _trim()
+    if event == _COMPILED and duration_secs > LONG:
+        trim()
 
 
-def _trim() -> None:
+def trim() -> None:
     """Give free memory back, where the C library has a function for that."""
     if os.name == "posix":
         getattr(ctypes.CDLL(None), "malloc_trim", int)(0)
