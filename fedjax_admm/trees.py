@@ -22,6 +22,7 @@ import numpy as np
 from fedjax_admm._checks import InputError, count, instance, one_line
 from fedjax_admm._plots import LARGEST_PICTURE, picture, plot_tree
 from fedjax_admm._pytrees import pytree_dataclass
+from fedjax_admm.devices import clients_axis
 
 __all__ = ["Tree", "from_counts", "from_nested", "from_parents", "star"]
 
@@ -36,12 +37,19 @@ class Tree:
 
     Servers are numbered level by level, the root first; within a level by their parent's place,
     then as they were given. A server's children are clients, servers of the next level, or both.
+
+    Where all servers of a level have equally many children, one server's after the other's, `each`
+    says how many. Sums then have an axis of their own, which is faster than rows in any order. It
+    is part of the structure: trees that are to be stacked have it replaced by zeros.
     """
 
     client_parents: jax.Array  # shape=(clients,), int32: number of the server above each client
     server_parents: tuple[jax.Array, ...]  # one per level from 1, shape=(servers of that level,),
     # int32: place of the parent within the level above
     level_sizes: tuple[int, ...] = field(metadata={"static": True})  # servers per level, root first
+    each: tuple[int, ...] = field(metadata={"static": True})  # clients of each server of the last
+    # level, then servers below each server of level 0, 1, ...; 0 where groups are not equal, not in
+    # order, or not all at that level
 
     spread: ClassVar[tuple[str, ...]] = ("client_parents",)
 
@@ -90,6 +98,33 @@ class Tree:
         starts = [0, *ends[:-1]]
         return [per_server[start:end] for start, end in zip(starts, ends, strict=True)]
 
+    def above_clients(self, values: Sequence[jax.Array]) -> jax.Array:
+        """Return what the parent of every client has.
+
+        Args:
+          values: one array per level of servers, root first, shape (servers of that level, ...).
+
+        Returns:
+          Shape (clients, ...).
+        """
+        each = self._each(0)
+        if each:
+            return _repeated(values[-1], each)
+        return jnp.concatenate(values)[self.client_parents]
+
+    def above_servers(self, values: jax.Array, level: int) -> jax.Array:
+        """Return what the parent of every server of a level has.
+
+        Args:
+          values: shape (servers of the level above, ...).
+          level: from 1.
+
+        Returns:
+          Shape (servers of that level, ...).
+        """
+        each = self._each(level)
+        return _repeated(values, each) if each else values[self.server_parents[level - 1]]
+
     def sum_of_clients(self, values: jax.Array) -> list[jax.Array]:
         """Add up the clients of every server.
 
@@ -100,8 +135,13 @@ class Tree:
           One array per level of servers, root first, shape (servers of that level, ...); zero
           where a server has no clients of its own.
         """
-        total = jax.ops.segment_sum(values, self.client_parents, num_segments=self.num_servers)
-        return self.by_level(total)
+        each = self._each(0)
+        if not each:
+            total = jax.ops.segment_sum(values, self.client_parents, num_segments=self.num_servers)
+            return self.by_level(total)
+        *above, _ = self.level_sizes
+        none = [jnp.zeros((size, *values.shape[1:]), values.dtype) for size in above]
+        return [*none, _sum_of_each(values, each)]
 
     def sum_of_servers(self, values: jax.Array, level: int) -> jax.Array:
         """Add up the servers of a level into their parents, one level above.
@@ -113,8 +153,15 @@ class Tree:
         Returns:
           Shape (servers of the level above, ...); zero where a server has no servers below it.
         """
+        each = self._each(level)
+        if each:
+            return _sum_of_each(values, each)
         parents = self.server_parents[level - 1]
         return jax.ops.segment_sum(values, parents, num_segments=self.level_sizes[level - 1])
+
+    def _each(self, level: int) -> int:
+        """Return `each` of a level, of clients at level 0; 0 where devices share the clients."""
+        return self.each[level] if clients_axis() == 1 else 0
 
     def clients_below(self) -> list[jax.Array]:
         """Return how many clients each server has below it: one int32 array per level."""
@@ -134,7 +181,7 @@ class Tree:
 
 def star(clients: int) -> Tree:
     """Build the tree of depth 1: every client at the cloud."""
-    return Tree(jnp.asarray(np.zeros(count("clients", clients), np.int32)), (), (1,))
+    return _tree(np.zeros(count("clients", clients), np.int32), [], (1,))
 
 
 def from_counts(counts: Sequence[Any]) -> Tree:
@@ -175,8 +222,7 @@ def from_counts(counts: Sequence[Any]) -> Tree:
     level, place = np.array(holders).T
     # By counts, and not client by client: a million clients are no list.
     parents = np.repeat((first[level] + place).astype(np.int32), numbers)
-    servers = tuple(jnp.array(parents, jnp.int32) for parents in levels)
-    return Tree(jnp.asarray(parents), servers, sizes)
+    return _tree(parents, levels, sizes)
 
 
 def from_nested(nested: Sequence[Any]) -> Tree:
@@ -315,14 +361,37 @@ def _assemble(
     server_levels = [level for level in server_levels if level]
     number = {node: i for i, node in enumerate(node for level in server_levels for node in level)}
     place = {node: i for level in server_levels for i, node in enumerate(level)}
-    return Tree(
-        jnp.array([number[int(parents[node])] for node in clients], jnp.int32),
-        tuple(
-            jnp.array([place[int(parents[node])] for node in level], jnp.int32)
-            for level in server_levels[1:]
-        ),
+    return _tree(
+        [number[int(parents[node])] for node in clients],
+        [[place[int(parents[node])] for node in level] for level in server_levels[1:]],
         tuple(len(level) for level in server_levels),
     )
+
+
+def _tree(clients: Any, servers: Sequence[Any], sizes: tuple[int, ...]) -> Tree:
+    """Return a tree of numbers of parents, of the clients and of each level of servers from 1."""
+    clients, *servers = (np.asarray(parents, np.int32) for parents in (clients, *servers))
+    last = np.arange(sum(sizes) - sizes[-1], sum(sizes))
+    above = [last, *map(np.arange, sizes[:-1])]
+    each = tuple(map(_equal, (clients, *servers), above))
+    return Tree(jnp.asarray(clients), tuple(map(jnp.asarray, servers)), sizes, each)
+
+
+def _equal(children: np.ndarray, parents: np.ndarray) -> int:
+    """Return how many children each parent has, one's after the other's; 0 if not equally many."""
+    each = children.size // parents.size
+    return each if np.array_equal(children, np.repeat(parents, each)) else 0
+
+
+def _repeated(values: jax.Array, each: int) -> jax.Array:
+    """Return every row so many times, one row's copies after the other's."""
+    shape = (len(values), each, *values.shape[1:])
+    return jnp.broadcast_to(values[:, None], shape).reshape(-1, *values.shape[1:])
+
+
+def _sum_of_each(values: jax.Array, each: int) -> jax.Array:
+    """Return the sums of groups of so many rows."""
+    return jnp.sum(values.reshape(-1, each, *values.shape[1:]), 1, dtype=values.dtype)
 
 
 def _whole_numbers(name: str, values: Sequence[int]) -> np.ndarray:

@@ -247,13 +247,12 @@ class TreeSolver:
         up, down = split(jax.random.clone(now.key), (2, tree.depth))
         models = [state.root[None], *map(self.model, state.servers)]
 
-        above = jnp.concatenate(models)[tree.client_parents]
-        above, state = self._read(state, 0, above, reads[0], down[0])
+        above, state = self._read(state, 0, tree.above_clients(models), reads[0], down[0])
         new = self.client(problem, state.clients, above)
         state = self._send(state, 0, new, active[0], speaks[0], now.number, up[0])
         for level in range(tree.depth - 1, 0, -1):
             received, state = self._receive(tree, state, level)
-            above = models[level - 1][tree.server_parents[level - 1]]
+            above = tree.above_servers(models[level - 1], level)
             above, state = self._read(state, level, above, reads[level], down[level])
             new = self.server(level, state.nodes(level), received, above)
             state = self._send(

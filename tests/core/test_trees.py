@@ -1,5 +1,7 @@
 """Trees: four ways to write the same tree, sums over its parts, and what is refused."""
 
+from dataclasses import replace
+
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -216,6 +218,10 @@ def _everything(tree, values, per_server):
     levels = tree.by_level(per_server)
     return {
         "levels": levels,
+        "above clients": tree.above_clients(levels),
+        "above servers": [
+            tree.above_servers(levels[level - 1], level) for level in range(1, tree.depth)
+        ],
         "clients": tree.sum_of_clients(values),
         "servers": [tree.sum_of_servers(levels[level], level) for level in range(1, tree.depth)],
         "below": tree.clients_below(),
@@ -239,8 +245,20 @@ def expected_sums(nested, values, per_server):
         rows = [values[child] for child in server if not is_server(child)]
         return np.sum(rows, 0) if rows else np.zeros_like(values[0])
 
+    above = {
+        child: value
+        for level, rows in zip(levels, parts, strict=True)
+        for (_, server), value in zip(level, rows, strict=True)
+        for child in server
+        if not is_server(child)
+    }
     return {
         "levels": parts,
+        "above clients": np.stack([above[client] for client in range(len(values))]),
+        "above servers": [
+            np.stack([parts[level - 1][place] for place, _ in levels[level]])
+            for level in range(1, len(levels))
+        ],
         "clients": [np.stack([own(server) for _, server in level]) for level in levels],
         "servers": of_servers,
         "below": [np.array([len(clients_under(s)) for _, s in level]) for level in levels],
@@ -258,7 +276,8 @@ def test_sums_are_those_of_loops(nested, seed):
     mirrored = _renamed(nested, tree.num_clients)
     values = generator.integers(-9, 10, (2, tree.num_clients, 3)).astype(np.float32)
     per_server = generator.integers(-9, 10, (2, tree.num_servers, 2)).astype(np.float32)
-    both = jax.tree.map(lambda *leaves: jnp.stack(leaves), tree, trees.from_nested(mirrored))
+    copies = [replace(one, each=(0,) * one.depth) for one in (tree, trees.from_nested(mirrored))]
+    both = jax.tree.map(lambda *leaves: jnp.stack(leaves), *copies)
     found = _batched((both, values, per_server))
     for copy, shape in enumerate((nested, mirrored)):
         wanted = expected_sums(shape, values[copy], per_server[copy])
@@ -266,6 +285,27 @@ def test_sums_are_those_of_loops(nested, seed):
         assert jax.tree.structure(one) == jax.tree.structure(wanted)
         jax.tree.map(np.testing.assert_array_equal, one, wanted)
     assert all(part.dtype == jnp.int32 for part in found["below"] + found["children"])
+
+
+@pytest.mark.parametrize(
+    ("nested", "each"),
+    [
+        ([0, 1, 2], (3,)),
+        ([[0, 1], [2, 3], [4, 5]], (2, 3)),
+        ([[[0, 1], [2, 3]], [[4, 5], [6, 7]]], (2, 2, 2)),
+        ([[[0], [1]], [[2]]], (1, 2, 0)),
+        ([[0, 1, 2], [3]], (0, 2)),
+        ([[0, 2], [1, 3]], (0, 2)),
+        ([[0, 1], [2, 3], 4, 5], (0, 2)),
+    ],
+)
+def test_equal_groups_in_order_are_known(nested, each):
+    tree = trees.from_nested(nested)
+    assert tree.each == each
+    values = np.arange(3.0 * tree.num_clients, dtype=np.float32).reshape(-1, 3)
+    per_server = np.arange(2.0 * tree.num_servers, dtype=np.float32).reshape(-1, 2)
+    wanted = expected_sums(nested, values, per_server)
+    jax.tree.map(np.testing.assert_array_equal, _everything(tree, values, per_server), wanted)
 
 
 def _renamed(part, clients):

@@ -87,12 +87,13 @@ class TreeLink:
         counts = nodes.updates + 1
         sigma, mu = self.sigma(counts)[:, None], self.mu(counts)[:, None]
         after = self.sigma(counts + 1)[:, None]
+        step, next_step = 1 / sigma, 1 / after
         models = computed_once(models)
-        difference = parents - models + 2 * nodes.gamma / sigma
-        e = self.penalty.smoothed_prox(difference, 2 / sigma, mu)
+        difference = parents - models + 2 * nodes.gamma * step
+        e = self.penalty.smoothed_prox(difference, 2 * step, mu)
         gamma = computed_once(sigma * (difference - e) / 2)
-        move = (gamma - nodes.gamma) / sigma
-        centre, message = models + move + gamma / after, after * (parents - move) - gamma
+        move = (gamma - nodes.gamma) * step
+        centre, message = models + move + gamma * next_step, after * (parents - move) - gamma
         return TreeNodes(models, centre, message, gamma, counts, nodes.memory)
 
 
