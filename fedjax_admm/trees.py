@@ -23,6 +23,7 @@ from fedjax_admm._checks import InputError, count, instance, one_line
 from fedjax_admm._plots import LARGEST_PICTURE, picture, plot_tree
 from fedjax_admm._pytrees import pytree_dataclass
 from fedjax_admm.devices import clients_axis
+from fedjax_admm.lanes import computed_once
 
 __all__ = ["Tree", "from_counts", "from_nested", "from_parents", "star"]
 
@@ -391,7 +392,12 @@ def _repeated(values: jax.Array, each: int) -> jax.Array:
 
 def _sum_of_each(values: jax.Array, each: int) -> jax.Array:
     """Return the sums of groups of so many rows."""
-    return jnp.sum(values.reshape(-1, each, *values.shape[1:]), 1, dtype=values.dtype)
+    while each > 1:
+        part = max((size for size in range(2, 11) if each % size == 0), default=each)
+        groups = values.reshape(-1, part, *values.shape[1:])
+        values = computed_once(jnp.sum(groups, 1, dtype=values.dtype))
+        each //= part
+    return values
 
 
 def _whole_numbers(name: str, values: Sequence[int]) -> np.ndarray:
