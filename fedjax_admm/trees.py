@@ -391,7 +391,10 @@ def _repeated(values: jax.Array, each: int) -> jax.Array:
 
 
 def _sum_of_each(values: jax.Array, each: int) -> jax.Array:
-    """Return the sums of groups of so many rows."""
+    """Return the sums of groups of so many rows, at most ten at a time where that is possible.
+
+    XLA reads ten rows at once in order, and more of them number by number, or in windows.
+    """
     while each > 1:
         part = max((size for size in range(2, 11) if each % size == 0), default=each)
         groups = values.reshape(-1, part, *values.shape[1:])
