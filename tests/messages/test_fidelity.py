@@ -140,7 +140,8 @@ def test_fsmdm_with_a_trimmed_mean_is_the_loop_over_clients(asynchronous):
     problem = localization(anchors, distances, start=np.zeros(3))
 
     def states(solver, problem, state):
-        return {"w": state.server, "zeta": state.clients.zeta, "q": state.clients.q}
+        held = state.clients
+        return {"w": state.server, "xi": held.xi, "zeta": held.zeta, "q": held.q}
 
     trace = fa.run(
         solver,
@@ -150,7 +151,7 @@ def test_fsmdm_with_a_trimmed_mean_is_the_loop_over_clients(asynchronous):
         participation=process,
         measure=states,
     ).trace
-    for name in ("w", "zeta", "q"):
+    for name in ("w", "xi", "zeta", "q"):
         np.testing.assert_allclose(trace[name], truth[name], atol=1e-9, err_msg=name)
     # The rule matters: the mean ends elsewhere.
     plain = reference.fsmdm(anchors, distances, rounds=ROUNDS, masks=masks, **reference.TUNED)

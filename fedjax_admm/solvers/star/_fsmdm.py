@@ -25,7 +25,7 @@ updates, including the present one, a local update computes
 The code uses the closed form of the last two lines: e = (B - A) - 2 y / sigma_xi with
 y = omega clip((B - A) / (mu_h + 2 omega / sigma_xi), -1, 1), hence g = A + y / sigma_xi,
 q = B - y / sigma_xi, xi = -y and zeta = y. The duals are slopes of the smoothed link, which omega
-bounds.
+bounds. Clients store xi only with an exchange, which changes zeta.
 
 The server averages the last uploads of all clients, with s_l = d sqrt(k_l + 1), S = sum_l s_l:
 
@@ -46,7 +46,7 @@ Reference: R. Mirzaeifard, A. Moradi, M. Yukawa, S. Werner, "Federated Smoothing
 Localization", arXiv:2503.09497 (2025), Algorithm 1. Numbers in brackets are its equations.
 """
 
-from typing import ClassVar, NamedTuple
+from typing import Any, ClassVar, NamedTuple
 
 import jax
 import jax.numpy as jnp
@@ -73,9 +73,9 @@ class FSMDMClients(NamedTuple):
     g: jax.Array  # shape=(clients, dim): copy of x in the link
     q: jax.Array  # shape=(clients, dim): copy of w in the link
     psi: jax.Array  # shape=(clients, dim): dual of x = z
-    xi: jax.Array  # shape=(clients, dim): dual of x = g
     zeta: jax.Array  # shape=(clients, dim): dual of w = q
     updates: jax.Array  # shape=(clients,), int32: local updates done
+    xi: Any = ()  # shape=(clients, dim): dual of x = g; () without an exchange, where it is -zeta
 
 
 @roles.pytree_dataclass
@@ -97,7 +97,8 @@ class FSMDM(roles.StarSolver):
     def start_clients(self, problem, models, key):
         """Start every copy at the first model, every dual variable at zero."""
         duals, counts = jnp.zeros_like(models), jnp.zeros(len(models), jnp.int32)
-        clients = FSMDMClients(models, models, models, models, duals, duals, duals, counts)
+        xi = () if self.exchange.plain else duals
+        clients = FSMDMClients(models, models, models, models, duals, duals, counts, xi)
         return clients, roles.Said()
 
     def check(self, problem, rounds: int) -> None:
@@ -138,21 +139,22 @@ class FSMDM(roles.StarSolver):
         count = client.updates + 1
         sigma_psi, mu_phi = self.sigma_psi(count), self.mu_phi(count)
         sigma_xi, mu_h = self.sigma_xi(count)[:, None], self.mu_h(count)[:, None]
-        weight = sigma_psi[:, None]
+        weight, stored = sigma_psi[:, None], not self.exchange.plain
+        xi = client.xi if stored else -client.zeta
         # Inverses of what all entries of a client share: products are cheaper than quotients.
         ratio, dual_ratio, link_ratio = 1 / (weight + sigma_xi), 1 / weight, 1 / sigma_xi
 
-        centre = (weight * client.z + sigma_xi * client.g - client.psi - client.xi) * ratio
+        centre = (weight * client.z + sigma_xi * client.g - client.psi - xi) * ratio
         x = problem.prox_convex_part(centre, ratio[:, 0])
         z = problem.prox_concave_part(x + client.psi * dual_ratio, dual_ratio[:, 0], mu_phi)
         psi = client.psi + weight * (x - z)
 
-        near, far = x + client.xi * link_ratio, server + client.zeta * link_ratio
+        near, far = x + xi * link_ratio, server + client.zeta * link_ratio
         steepness = 1 / (mu_h + 2 * self.omega * link_ratio)
         slope = self.omega * jnp.clip((far - near) * steepness, -1.0, 1.0)
         half = slope * link_ratio
-        g, q, xi, zeta = near + half, far - half, -slope, slope
-        return FSMDMClients(x, z, g, q, psi, xi, zeta, count)
+        g, q, xi = near + half, far - half, -slope if stored else ()
+        return FSMDMClients(x, z, g, q, psi, slope, count, xi)
 
 
 def fsmdm(
