@@ -102,10 +102,6 @@ class GraphSolver:
         """Return the models before the first round, which everybody knows, shape (nodes, dim)."""
         return copies(problem.start, problem) if problem.start.ndim == 1 else problem.start
 
-    def takes_part(self, graph: Graph, active: jax.Array) -> jax.Array:
-        """Return which active nodes work and send, bool, shape (nodes,)."""
-        return active
-
     def start_nodes(self, problem: Any, models: jax.Array, /) -> Any:
         """Return what nodes hold before the first round, for first models (nodes, dim)."""
         raise NotImplementedError
@@ -169,7 +165,7 @@ class GraphSolver:
     def step(self, problem: Any, state: Any, info: RoundInfo) -> Any:
         """Return the state after one round."""
         solver = filled(self, state.curvature)
-        active = solver.takes_part(problem.graph, info.active)
+        active = info.active
         heard, channel = solver._hear(problem.graph, state, active, info)
 
         rows = info.sampled if has(problem, Subset) and not self.works_whole else None
@@ -294,7 +290,7 @@ class FlowSolver(GraphSolver):
 
         def update(flows, heads, tails, weights):
             moved = self.edge(flows, edge_difference(ahead, heads, tails), weights)
-            return where_active(active[heads] & active[tails], moved, flows)
+            return where_active(_both(active, heads, tails), moved, flows)
 
         edges = (graph.heads, graph.tails, graph.weights)
         return replace_rows(update, flows, edges, self), channel
@@ -371,8 +367,13 @@ class LetterSolver(GraphSolver):
 
 def among_present(graph: Graph, active: jax.Array) -> Graph:
     """Return a graph with the edges alone whose ends are both present; `active` is (nodes,)."""
-    working = active[graph.heads] & active[graph.tails]
+    working = _both(active, graph.heads, graph.tails)
     return replace(graph, weights=jnp.where(working, graph.weights, 0))
+
+
+def _both(active: jax.Array, heads: jax.Array, tails: jax.Array) -> jax.Array:
+    """Return whether both ends are active; XLA sees where all always are, and leaves masks out."""
+    return jnp.all(active) | (active[heads] & active[tails])
 
 
 def to_neighbours(**reasons: str) -> Any:

@@ -11,8 +11,9 @@ def project_l2_ball(v: Array, radius: Real, axis: int = -1) -> Array:
     """Project onto the Euclidean ball `||x||_2 <= radius` along an axis.
 
     `v` where `||v|| <= radius`, else `radius v / ||v||`. Points in the ball come back unchanged,
-    bit for bit; the norm of others exceeds `radius` by rounding at most. Derivative at the sphere
-    `||v|| = radius` and at `v = 0`: the identity, that of the ball.
+    bit for bit, except that a CPU makes subnormal entries 0; the norm of others exceeds `radius` by
+    rounding at most. Derivative at the sphere `||v|| = radius` and at `v = 0`: the identity, that
+    of the ball.
 
     Args:
       radius: at least 0.
@@ -23,7 +24,8 @@ def project_l2_ball(v: Array, radius: Real, axis: int = -1) -> Array:
     _, norm, scale = scaled_norm(v, axis)
     radius = radius.astype(norm.dtype)
     outside = (norm * scale > radius) | jnp.isnan(radius)
-    factor = radius / jnp.where(outside, norm, 1.0)
-    # XLA computes quotients once per point, and whatever is cheaper again for every entry.
-    inverse = jnp.where(outside, 1.0, 0.0) / scale
-    return jnp.where(inverse > 0, (widened(v) * inverse * factor).astype(v.dtype), v)
+    # Two quotients per point, both 1 inside. XLA computes them once, and there is no branch for
+    # every point, which processors predict badly.
+    inverse = 1 / jnp.where(outside, scale, 1)
+    factor = jnp.where(outside, radius, 1) / jnp.where(outside, norm, 1)
+    return (widened(v) * inverse * factor).astype(v.dtype)

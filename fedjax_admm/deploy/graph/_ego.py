@@ -246,8 +246,7 @@ def ended(solver, problem, graph, ego, state, own, present, arrived, index, key)
     """
     solver = filled(solver, state.curvature)
     _, key = round_keys(key, index)
-    active = solver.takes_part(graph, present)
-    view, active = _view(solver, graph, ego, active), active[ego.members]
+    view, active = _view(solver, graph, ego, present), present[ego.members]
     mine = active[ego.place]
     if isinstance(solver, LetterSolver):
         at_head = (ego.ends == 0)[:, None]

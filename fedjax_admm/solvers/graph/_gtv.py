@@ -50,6 +50,7 @@ from fedjax_admm._checks import (
 )
 from fedjax_admm.capabilities import Minimizers, OnGraph, Prox, TypicalNorm, needs
 from fedjax_admm.kernels import safe_ratio
+from fedjax_admm.participation import where_active
 from fedjax_admm.penalties import EdgePenalty, network_lasso
 from fedjax_admm.solvers import _roles as roles
 from fedjax_admm.solvers._graph import FlowSolver, FlowsState, Heard, to_neighbours
@@ -91,10 +92,6 @@ class GTVPrimalDual(FlowSolver):
 
     requires: ClassVar[tuple[type, ...]] = (OnGraph, Prox, Minimizers)
 
-    def takes_part(self, graph, active) -> jax.Array:
-        """Return who is active and has a neighbour: a node alone stays at its own minimiser."""
-        return active & (graph.degrees > 0)
-
     def start_nodes(self, problem, models) -> GTVNodes:
         """Start at the first models; isolated nodes at their own minimiser."""
         isolated = problem.graph.degrees == 0
@@ -108,10 +105,11 @@ class GTVPrimalDual(FlowSolver):
         return graph.divergence(u)
 
     def node(self, problem, nodes: GTVNodes, heard: Heard, key) -> GTVNodes:
-        """Return w^+, the prox of the loss at v."""
+        """Return w^+, the prox of the loss at v; a node alone stays at its own minimiser."""
         tau = self._tau(heard.degrees)
         v = nodes.w - tau[:, None] * heard.gathered
-        return GTVNodes(*problem.prox(v, tau, nodes.memory))
+        moved = GTVNodes(*problem.prox(v, tau, nodes.memory))
+        return where_active(heard.degrees > 0, moved, nodes)
 
     def message(self, nodes: GTVNodes) -> jax.Array:
         """Send w^+."""
