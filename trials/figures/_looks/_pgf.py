@@ -43,17 +43,13 @@ class _WithoutLatex(RendererPgf):
 
 
 def write_pgf(figure: Figure, file: BinaryIO) -> None:
-    """Write a figure as a `pgfpicture`."""
-    figure.draw(renderer_of(figure))  # every part finds its place
-    engine, text = figure.get_layout_engine(), io.StringIO()
-    figure.set_layout_engine("none")
-    try:
-        width, height = figure.get_size_inches()
-        text.write(_HEAD % (width, height))
-        pen = _WithoutLatex(figure, text)
-        mixed: Any = MixedModeRenderer(figure, width, height, figure.dpi, pen)
-        figure.draw(mixed)
-        text.write(_END)
-    finally:
-        figure.set_layout_engine(engine)
+    """Write a figure that has been laid out as a `pgfpicture`."""
+    figure.draw(renderer_of(figure))  # ticks and titles find their places
+    text = io.StringIO()
+    width, height = figure.get_size_inches()
+    text.write(_HEAD % (width, height))
+    pen = _WithoutLatex(figure, text)
+    mixed: Any = MixedModeRenderer(figure, width, height, figure.dpi, pen)
+    figure.draw(mixed)
+    text.write(_END)
     file.write(text.getvalue().encode())

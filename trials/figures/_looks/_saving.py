@@ -1,6 +1,7 @@
 """A figure as files: the same bytes whenever it is drawn."""
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, BinaryIO
@@ -60,9 +61,10 @@ def save_figure(
     with any_letters(), matplotlib.rc_context(_ALIKE):
         restyle(figure, look)
         dots = min(look.dots, _MOST_DOTS / max(figure.get_size_inches()))
-        for kind in kinds:
-            write = partial(_write, figure, kind, dots)
-            files.write_atomically(folder / f"{name}.{kind}", write)
+        with _laid_out(figure, dots):
+            for kind in kinds:
+                write = partial(_write, figure, kind, dots)
+                files.write_atomically(folder / f"{name}.{kind}", write)
     if caption is not None:
         files.write_text(folder / f"{name}.{CAPTION}", caption)
 
@@ -78,6 +80,24 @@ def write_figure(figure: "Figure", results: Results, folder: Path, chosen: Figur
     """
     caption = figure_caption(figure, results)
     save_figure(figure, folder, formats=chosen.formats, style=chosen.look, caption=caption)
+
+
+@contextmanager
+def _laid_out(figure: "Figure", dots: float) -> Iterator[None]:
+    """Give every part its place once, for all files; matplotlib would draw all parts for each."""
+    engine, usual = figure.get_layout_engine(), figure.dpi
+    if engine is None:
+        yield
+        return
+    try:
+        figure.dpi = dots
+        engine.execute(figure)
+        figure.dpi = usual
+        figure.set_layout_engine(None)
+        yield
+    finally:
+        figure.dpi = usual
+        figure.set_layout_engine(engine)
 
 
 def _write(figure: "Figure", kind: str, dots: float, file: BinaryIO) -> None:
