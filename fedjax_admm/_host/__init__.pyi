@@ -28,6 +28,7 @@ from fedjax_admm._host._programs import (
     KEPT as KEPT,
     NO_LIBRARY_REDUCTIONS as NO_LIBRARY_REDUCTIONS,
     compiled as compiled,
+    compiled_alone as compiled_alone,
     compiled_once as compiled_once,
     known_options as known_options,
 )

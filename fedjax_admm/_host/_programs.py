@@ -59,6 +59,23 @@ def compiled(
     return call
 
 
+def compiled_alone(function: Callable[..., Result]) -> Callable[..., Result]:
+    """Return `compiled(function)` where nothing is traced, and the function itself where it is.
+
+    Operations that run one by one outside of a program would each be compiled. The function itself
+    also serves where an argument holds a function of a user's: what that reads may change.
+    """
+    program = compiled(function)
+
+    @wraps(function)
+    def call(*arrays: Any, **static: Hashable) -> Result:
+        alone = get_opaque_trace_state() == _NO_TRACE
+        known = all(hasattr(leaf, "dtype") for leaf in jax.tree.leaves(arrays))
+        return (program if alone and known else function)(*arrays, **static)
+
+    return call
+
+
 @cache
 def known_options(**options: Any) -> dict[str, Any]:
     """Return options of the compiler, or none in a version of JAX that lacks one of them."""

@@ -34,6 +34,7 @@ from fedjax_admm._checks import (
     squarable,
     typed_key,
 )
+from fedjax_admm._host import compiled_alone
 from fedjax_admm._linear_algebra import top_eigenvector
 from fedjax_admm._pytrees import pytree_dataclass
 from fedjax_admm._threefry import one_loop
@@ -254,7 +255,6 @@ def draw_phase_retrieval(
       The problem; the box has the radius 5 and is clipped to.
     """
     typed_key(key)
-    key = one_loop(key)
     flag("signed", signed)
     clusters = count("clusters", clusters)
     clients_per_cluster = count("clients_per_cluster", clients_per_cluster)
@@ -262,11 +262,17 @@ def draw_phase_retrieval(
     countable(clusters=clusters, clients_per_cluster=clients_per_cluster)
     snr = scalar("snr", snr)
     one_of("start", start, STARTS)
-    dtype = default_float()
+    shape = clusters, clients_per_cluster, dim
+    return _drawn(key, snr, shape=shape, signed=signed, start=start)
+
+
+@compiled_alone
+def _drawn(key, snr, *, shape: tuple[int, int, int], signed: bool, start: str) -> PhaseRetrieval:
+    (clusters, clients_per_cluster, dim), dtype = shape, default_float()
+    key = one_loop(key)
     signal_key, support_key, vector_key, mask_key, noise_key, start_key = jax.random.split(key, 6)
     support = _places(support_key, 1, dim, SIGNAL_DENSITY)[0]
     truth = jnp.where(support, jax.random.normal(signal_key, (dim,), dtype), 0)
-    shape = (clusters, clients_per_cluster, dim)
     mask = _places(mask_key, clusters, dim, VECTOR_DENSITY)
     x = jnp.where(mask[:, None], jax.random.normal(vector_key, shape, dtype), 0).reshape(-1, dim)
     projection = jnp.square(x @ truth)

@@ -34,6 +34,7 @@ from fedjax_admm._checks import (
     squarable,
     typed_key,
 )
+from fedjax_admm._host import compiled_alone
 from fedjax_admm._linear_algebra import top_eigenvalue
 from fedjax_admm._pytrees import pytree_dataclass
 from fedjax_admm._threefry import one_loop
@@ -226,7 +227,6 @@ def draw_robust_regression(
       The problem, on a tree with one edge server per entry of `servers`.
     """
     typed_key(key)
-    key = one_loop(key)
     dim, most_samples = count("dim", dim), count("most_samples", most_samples)
     distinct = count("distinct", distinct, at_least=0, at_most=dim)
     difference = scalar("difference", difference, at_least=0)
@@ -234,9 +234,22 @@ def draw_robust_regression(
     noise = scalar("noise", noise, at_least=0)
     outliers = scalar("outliers", outliers, at_least=0, at_most=1)
     cluster = clusters_of_clients(servers, clients_per_server, strangers)
-    clusters = int(cluster.max()) + 1
+    return _drawn(
+        *(key, samples, difference, noise, outliers),
+        cluster=tuple(cluster.tolist()),
+        servers=len(servers),
+        dim=dim,
+        distinct=distinct,
+        most_samples=most_samples,
+    )
 
-    dtype = default_float()
+
+@compiled_alone
+def _drawn(
+    key, samples, difference, noise, outliers, *, cluster, servers, dim, distinct, most_samples
+) -> RobustRegression:
+    key, cluster, dtype = one_loop(key), np.array(cluster), default_float()
+    clusters = int(cluster.max()) + 1
     shape = (cluster.size, most_samples)
     model_key, place_key, sign_key, feature_key, noise_key, outlier_key = jax.random.split(key, 6)
     moved = jnp.argsort(jax.random.uniform(place_key, (clusters, dim))) < distinct
@@ -250,5 +263,5 @@ def draw_robust_regression(
     targets = exact + jnp.where(outlying, 10, 1) * errors
     present = jnp.arange(most_samples, dtype=dtype) < samples.astype(dtype)
     weights = jnp.broadcast_to(present.astype(dtype), shape)
-    tree = trees.from_counts([clients_per_server] * len(servers))
+    tree = trees.from_counts([cluster.size // servers] * servers)
     return RobustRegression(features, targets, weights, tree, jnp.zeros(dim, dtype), truth)

@@ -76,6 +76,23 @@ def test_programs_inside_of_others_leave_the_options_to_these():
     assert float(jax.lax.map(double, x)[0]) == 2
 
 
+def test_what_is_compiled_alone_is_itself_inside_of_programs_and_with_functions():
+    calls = []
+
+    @_programs.compiled_alone
+    def apply(number, function=None):
+        calls.append(number)
+        return 2 * number if function is None else function(number)
+
+    x = jnp.ones(3)
+    assert float(apply(x)[0]) == float(apply(x + 1)[0]) / 2 == 2
+    assert len(calls) == 1
+    assert [e.primitive.name for e in jax.make_jaxpr(apply)(x).eqns] == ["mul"]
+    for factor in (3, 4):
+        assert float(apply(x, lambda number: factor * number)[0]) == factor  # noqa: B023
+    assert len(calls) == 4
+
+
 def test_options_that_the_compiler_does_not_know_are_left_out():
     known = {"xla_backend_optimization_level": 1}
     assert _programs.known_options(**known) == known

@@ -67,6 +67,14 @@ def test_gaussian_errors_have_their_deviation():
     assert error.std() == pytest.approx(0.5, rel=0.03)
 
 
+def test_noise_of_ones_own_may_read_what_changes():
+    factors = [1.0, 2.0]
+    noise = lambda key, distances: factors[0] * distances  # noqa: E731
+    first = draw(noise, clients=5)
+    factors.pop(0)
+    np.testing.assert_allclose(draw(noise, clients=5).distances, 2 * first.distances)
+
+
 def test_ranges_are_never_below_a_millimetre():
     problem = draw(fa.problems.cauchy_noise(50.0))
     smallest = np.min(problem.distances)

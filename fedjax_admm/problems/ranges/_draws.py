@@ -21,6 +21,7 @@ from fedjax_admm._checks import (
     scalar,
     typed_key,
 )
+from fedjax_admm._host import compiled_alone
 from fedjax_admm._pytrees import pytree_dataclass
 from fedjax_admm._threefry import one_loop, split
 from fedjax_admm.problems.ranges._localization import Localization
@@ -140,6 +141,11 @@ def draw_localization(
     _check_noise(noise)
     clients, dim = count("clients", clients), count("dim", dim)
     half_width = scalar("half_width", half_width, above=0)
+    return _drawn(key, noise, half_width, clients=clients, dim=dim)
+
+
+@compiled_alone
+def _drawn(key, noise, half_width, *, clients: int, dim: int) -> Localization:
     anchor_key, target_key, noise_key = split(key, 3)
     dtype = default_float()
     half = half_width.astype(dtype)

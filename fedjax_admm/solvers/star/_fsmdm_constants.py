@@ -14,6 +14,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from fedjax_admm import _checks
+from fedjax_admm._host import compiled_alone
 from fedjax_admm.schedules import Schedule, SeeingFormula
 
 _PUBLISHED = {
@@ -86,7 +87,7 @@ def check_schedules(mu_phi: Schedule, sigma_psi: Schedule, updates: int) -> None
     last = min(max(updates, 1), 2**31 - 1)  # counts of updates are int32
     counts = np.geomspace(1, last, 64).round().astype(np.int32)
     with jax.ensure_compile_time_eval():
-        values = mu_phi(jnp.asarray(counts)), sigma_psi(jnp.asarray(counts))
+        values = _at(counts, mu_phi, sigma_psi)
     if not _checks.is_concrete(values):
         return
     product = np.multiply(*map(np.asarray, values))
@@ -98,3 +99,8 @@ def check_schedules(mu_phi: Schedule, sigma_psi: Schedule, updates: int) -> None
             value=(mu_phi, sigma_psi),
             remedy="enlarge one of them",
         )
+
+
+@compiled_alone
+def _at(counts, *schedules: Schedule) -> list[jax.Array]:
+    return [schedule(jnp.asarray(counts)) for schedule in schedules]
