@@ -7,6 +7,7 @@ from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
+import numpy as np
 
 from fedjax_admm._checks import InputError, count
 from fedjax_admm._run import in_dtype_of, init_key
@@ -18,6 +19,7 @@ from fedjax_admm.deploy._links import (
     Fields,
     Shapes,
     check_deployable,
+    decoded,
     exact,
     fields_down,
     fields_first,
@@ -144,8 +146,8 @@ class Client:
             received, down = self._received(state, message.body, message.round)
             state = state._replace(down=down)
         self._pending, codes, rest, talks = _work(
-            *(self.solver, self.problem, state, received, jnp.asarray(message.round, jnp.int32)),
-            *(self.key, jnp.asarray(self.number, jnp.int32)),
+            *(self.solver, self.problem, state, received, np.int32(message.round)),
+            *(self.key, np.int32(self.number)),
             num_clients=self.num_clients,
         )
         self._worked = message.round + 1
@@ -226,22 +228,24 @@ class Client:
 
     def _received(self, state: Any, body: bytes, index: int) -> tuple[Any, tuple[Any, ...]]:
         """Return a broadcast as it arrives, stacked, and what the links down remember."""
-        keys = _keys_down(
-            *(self.solver, self.key, jnp.asarray(index, jnp.int32), len(self._down.codes)),
+        mine = _keys_down(
+            *(self.solver, self.key, np.int32(index), np.int32(self.number)),
+            parts=len(self._down.codes),
             num_clients=self.num_clients,
         )
-        mine = [each[self.number] for each in keys]
         codes, rest = from_body(self._down, body, keys_of(self._down, mine))
         shared, _ = parts(self._sends)
         arrives, down = [], []
         for leaf, code, held in zip(shared, codes, state.down, strict=True):
-            value, held = self.solver.exchange.down.receive(code, held, leaf.shape, leaf.dtype)
-            arrives.append(jnp.asarray(value)[None])
+            value, held = decoded(
+                *(self.solver.exchange.down, code, held), shape=leaf.shape, dtype=leaf.dtype
+            )
+            arrives.append(np.asarray(value)[None])
             down.append(held)
         leaves, structure = jax.tree.flatten(self._sends, is_leaf=is_each)
         arriving, own = iter(arrives), iter(rest)
         read_parts = [
-            jnp.asarray(next(own))[None] if isinstance(leaf, Each) else next(arriving)
+            np.asarray(next(own))[None] if isinstance(leaf, Each) else next(arriving)
             for leaf in leaves
         ]
         return jax.tree.unflatten(structure, read_parts), tuple(down)
@@ -288,11 +292,11 @@ def _sends(solver, model, *, num_clients):
     return solver.broadcast(solver.start_server(model, num_clients))
 
 
-@partial(jax.jit, static_argnames=("parts", "num_clients"), static_argnums=3)
-def _keys_down(solver, key, index, parts, *, num_clients):
-    """Return the keys of the codes down, of every client, for every array."""
+@partial(jax.jit, static_argnames=("parts", "num_clients"))
+def _keys_down(solver, key, index, number, *, parts, num_clients):
+    """Return the keys of the codes down to a client, one for every array."""
     _, key = round_key(solver, key, index)
-    return [solver.exchange.keys_down(key, part, num_clients) for part in range(parts)]
+    return [solver.exchange.keys_down(key, part, num_clients)[number] for part in range(parts)]
 
 
 @partial(jax.jit, static_argnames="num_clients")

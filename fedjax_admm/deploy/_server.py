@@ -321,8 +321,8 @@ class Server(Recorded):
     def _read_up(self, message: Message) -> Any:
         """Return what a client sends in a round, decoded, and what its link remembers then."""
         assert self._shapes is not None
-        talks, keys = _keys_up(
-            *(self.solver, self.key, jnp.asarray(message.round, jnp.int32)),
+        talks, own = _keys_up(
+            *(self.solver, self.key, np.int32(message.round), np.int32(message.client)),
             parts=len(self._shapes.said) + len(self._shapes.upload),
             num_clients=self.num_clients,
         )
@@ -331,7 +331,6 @@ class Server(Recorded):
                 raise MessageError(f"nothing is sent in round {message.round}")
             return None
         fields = fields_up(self.solver, self._shapes, self.model.dtype)
-        own = [each[message.client] for each in keys]
         codes, rest = from_body(fields, message.body, keys_of(fields, own))
         self._check_groups(self._shapes, Fields(codes, rest))
         values, held = [], []
@@ -343,7 +342,7 @@ class Server(Recorded):
             )
             values.append(value)
             held.append(link)
-        if not all(bool(jnp.all(jnp.isfinite(value))) for value in values):
+        if not all(np.all(np.isfinite(value)) for value in values):
             raise MessageError("the message decodes to a number that is not finite")
         return Fields(values, rest), tuple(held)
 
@@ -441,10 +440,11 @@ def _step(solver, state, said, upload, active, index, key):
 
 
 @partial(jax.jit, static_argnames=("parts", "num_clients"))
-def _keys_up(solver, key, index, *, parts, num_clients):
-    """Return whether clients send in a round, and the keys of their codes, for every array."""
+def _keys_up(solver, key, index, number, *, parts, num_clients):
+    """Return whether clients send in a round, and the keys of a client's codes, one per array."""
     talks, key = round_key(solver, key, index)
-    return talks, [solver.exchange.keys_up(key, part, num_clients)[2] for part in range(parts)]
+    keys = [solver.exchange.keys_up(key, part, num_clients)[2] for part in range(parts)]
+    return talks, [each[number] for each in keys]
 
 
 @partial(jax.jit, static_argnames="num_clients")

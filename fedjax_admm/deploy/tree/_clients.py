@@ -111,13 +111,13 @@ class Child(Node):
         self._states = {i: self._states[i] for i in {self._base, heard}}
         return message, self._states[heard]
 
-    def _received(self, message: Message, state: NodeState) -> tuple[jax.Array, Any]:
+    def _received(self, message: Message, state: NodeState) -> tuple[np.ndarray, Any]:
         """Return the parent's model as it arrives, shape (1, dim), and the link down."""
         fields, channel = self._model_fields(), self.solver.exchange.down
         keys = keys_of(fields, [self._key(1, self.number, message.round)])
         ((code,), _) = from_body(fields, message.body, keys)
         value, held = decoded(channel, code, state.down, shape=self._shape, dtype=self._dtype)
-        return value[None], held
+        return np.asarray(value)[None], held
 
     def _up_key(self, index: int) -> jax.Array:
         return self._key(0, self.number, index + self._passes(self.number) - 1)

@@ -67,7 +67,7 @@ class Middle(Child, Parent):
         self._begin_child()
         self._begin_parent()
         self._masks: list[np.ndarray] = []  # of the passes of this work
-        self._above: jax.Array | None = None
+        self._above: np.ndarray | None = None
         self._has_worked = False  # in this process, in which children compile first
 
     def hello(self) -> bytes:

@@ -3,7 +3,7 @@
 from typing import Any, NamedTuple
 
 import jax
-import jax.numpy as jnp
+import numpy as np
 
 from fedjax_admm import trees
 from fedjax_admm._checks import instance
@@ -83,7 +83,7 @@ class Node:
     def _key(self, way: int, own: int, index: int) -> jax.Array:
         """Return the key of a node's code in a pass: 0 for its way up, 1 for that down."""
         level, row, size, _ = self._places[own]
-        arguments = (jnp.asarray(x, jnp.int32) for x in (index, level, row))
+        arguments = (np.int32(x) for x in (index, level, row))
         return code_key(
             *(self.solver, self.key, *arguments), way=way, depth=self.tree.depth, size=size
         )

@@ -26,6 +26,8 @@ from fedjax_admm.deploy.tree._nodes import Node
 from fedjax_admm.deploy.tree._work import Below, NodeState, codes_down, open_links, root_work
 from fedjax_admm.solvers._tree import TreeSolver
 
+_stack = jax.jit(jnp.stack)
+
 
 class Parent(Node):
     """A server of the tree as its children see it; the root is one, and so is a middle node."""
@@ -99,7 +101,7 @@ class Parent(Node):
             self._bodies = [to_body(fields, Fields([code], [])) for code in rows]
         body = self._bodies[row]
         self.bytes_down += len(body)
-        return self._write_down(Kind.DOWN, child, body, int(state.below.heard[row]))
+        return self._write_down(Kind.DOWN, child, body, int(np.asarray(state.below.heard)[row]))
 
     def _complete(self) -> None:
         if self._state is None:
@@ -110,7 +112,7 @@ class Parent(Node):
 
     def _keys_down(self) -> jax.Array:
         """Return the keys of the codes down in this pass, for every child."""
-        return jnp.stack([self._key(1, i, self._index) for i in self.numbers])
+        return _stack([self._key(1, i, self._index) for i in self.numbers])
 
     def _own_model(self) -> jax.Array:
         """Return the model that goes down, shape (dim,)."""
@@ -124,9 +126,9 @@ class Parent(Node):
         keys = keys_of(fields, [self._key(0, child, last)])
         (code,), (weight, *mask) = from_body(fields, message.body, keys)
         row = self.numbers.index(child)
-        link = jax.tree.map(lambda leaf: leaf[row], self._state.below.up)
+        link = jax.tree.map(lambda leaf: np.asarray(leaf)[row], self._state.below.up)
         value, link = decoded(channel, code, link, shape=self._shape, dtype=self._dtype)
-        if not bool(jnp.all(jnp.isfinite(value))):
+        if not np.all(np.isfinite(value)):
             raise MessageError("the message decodes to a number that is not finite")
         return value, weight, link, mask
 
