@@ -81,9 +81,7 @@ def test_sizes_that_the_dtype_does_not_resolve_are_refused():
 UNITS = {"one": [1, 1, 1], "powers": [1e3, 1, 1e-3], "year": None}
 GRAPHS = {
     "path": lambda: graphs.chain(30),
-    "star": lambda: graphs.star(9),
     "grid": lambda: graphs.grid(3, 4),
-    "complete": lambda: graphs.from_edges(6, [(i, j) for j in range(6) for i in range(j)]),
 }
 
 
@@ -109,9 +107,7 @@ def samples(units, nodes):
     ("name", "units"),
     [
         *(("path", units) for units in UNITS),
-        ("star", "one"),
         ("grid", "powers"),
-        ("complete", "year"),
     ],
 )
 def test_what_is_claimed_is_true_over_seven_decades(name, units):

@@ -79,7 +79,11 @@ def test_deployed_as_simulated(name, exchange, problem, present):
 
 
 @pytest.mark.thorough
-@pytest.mark.parametrize("exchange", ["plain", "feedback"])
+@pytest.mark.parametrize(
+    ("exchange", "dtype"),
+    [("plain", "float64"), ("feedback", "float64"), ("feedback", "float32")],
+    indirect=["dtype"],
+)
 @pytest.mark.parametrize("name", ["fed_admm", "fsmdm", "scaffold", "fed_dr"])
 def test_200_rounds_are_those_of_the_simulation(name, exchange, dtype, problem):
     solver = SOLVERS[name](exchange=EXCHANGES[exchange])

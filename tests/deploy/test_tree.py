@@ -111,10 +111,9 @@ def test_long_deployments(shape, exchange, double):
 
 
 @pytest.mark.thorough
-@pytest.mark.parametrize("exchange", ["plain", "coded"])
 @pytest.mark.parametrize("shape", TREES)
-def test_single_precision(shape, exchange):
-    result, server, _ = check_deployed(shape, exchange, 200, present_on(TREES[shape], 200))
+def test_single_precision(shape):
+    result, server, _ = check_deployed(shape, "coded", 200, present_on(TREES[shape], 200))
     scale = np.max(np.abs(result.estimate))
     np.testing.assert_allclose(server.estimate, result.estimate, atol=2e-6 * scale)
 

