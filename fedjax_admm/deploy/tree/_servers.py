@@ -26,7 +26,7 @@ from fedjax_admm.deploy.tree._nodes import Node
 from fedjax_admm.deploy.tree._work import Below, NodeState, codes_down, open_links, root_work
 from fedjax_admm.solvers._tree import TreeSolver
 
-_stack = jax.jit(jnp.stack)
+_stack = jax.jit(jnp.stack)  # one program; outside of `jit` it is several per key
 
 
 class Parent(Node):

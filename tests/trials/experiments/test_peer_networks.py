@@ -126,7 +126,7 @@ def test_a_method_trains_a_deep_model():
     ("model", "method"),
     [*((MODELS[0], method) for method in federated.recipes(MODELS[0])), (MODELS[1], "FedDR")],
 )
-def test_every_method_trains_every_deep_model(model, method):
+def test_every_method_trains_and_every_deep_model_is_trained(model, method):
     name = f"{model}: {method}"
     small = {**DEEP, "split": "10", "drawn": "6", "hidden": "16"}
     found = run_small(DIGITS, small, 60, name)
