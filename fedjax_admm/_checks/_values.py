@@ -338,7 +338,9 @@ def _cast(host: np.ndarray, dtype: Any) -> np.ndarray:
 
 def _device_array(host: Any, dtype: Any) -> jax.Array:
     """Return a strong array of a dtype; `_check_range` refuses overflows."""
-    return jnp.array(_cast(host, dtype) if isinstance(host, np.ndarray) else host, dtype=dtype)
+    if isinstance(host, np.ndarray):
+        return jnp.asarray(_cast(host, dtype), dtype=dtype)  # a copy: `array` compiles for another
+    return jnp.array(host, dtype=dtype)
 
 
 def _check_range(name: str, value: Any, host: np.ndarray, dtype: Any) -> None:

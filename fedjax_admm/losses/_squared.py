@@ -5,7 +5,7 @@ builds it. The other local losses are in `_local`.
 """
 
 from dataclasses import replace
-from typing import ClassVar
+from typing import Any, ClassVar
 
 import jax
 import jax.numpy as jnp
@@ -255,9 +255,14 @@ def least_squares(
     """
     _check_sizes(features)
     factors = factor(features, targets, weights)
-    per_node = per_client("ridge", ridge, features.shape[0], "node").astype(features.dtype)
-    known = jnp.sum(weights, -1) > 0
-    return SquaredLoss(features, targets, weights, jnp.where(known, per_node, 0), *factors)
+    per_node = per_client("ridge", ridge, features.shape[0], "node")
+    per_node = _where_known(per_node, weights).astype(features.dtype)
+    return SquaredLoss(features, targets, weights, per_node, *factors)
+
+
+@jax.jit
+def _where_known(ridge: jax.Array, weights: jax.Array) -> jax.Array:
+    return jnp.where(jnp.sum(weights, -1) > 0, ridge, 0)
 
 
 def _check_sizes(features: jax.Array) -> None:
@@ -299,9 +304,14 @@ def factor(features: jax.Array, targets: jax.Array, weights: jax.Array) -> tuple
     Reference: J. Demmel and K. Veselic, "Jacobi's method is more accurate than QR", SIAM Journal on
     Matrix Analysis and Applications 13(4), 1992.
     """
-    roots = jnp.sqrt(weights)
-    scaled, aimed = features * roots[..., None], targets * roots
-    host = is_concrete((scaled, aimed)) and _alike(np.asarray(scaled))
+    data = features, targets, weights
+    known = is_concrete(data)
+    library: Any = np if known else jnp
+    features, targets, weights = map(library.asarray, data)
+    with np.errstate(over="ignore"):
+        roots = library.sqrt(weights)
+        scaled, aimed = features * roots[..., None], targets * roots
+    host = known and _alike(scaled)
     found = np.linalg.svd(np.asarray(scaled, np.float64), full_matrices=False) if host else ()
     return _factored(scaled, aimed, found or _by_rotations(scaled))
 

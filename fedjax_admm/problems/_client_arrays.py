@@ -256,7 +256,12 @@ def held_out_samples(held_out: Any, dtype: Any) -> Any:
     return arrays
 
 
-def _arrays(name: str, tree: Any, convert: Callable[[Any], Any] = jnp.asarray) -> Any:
+def _on_device(leaf: Any) -> jax.Array:
+    """Return an array on the device; `jnp.asarray` compiles a program for every new shape."""
+    return jax.device_put(np.array(leaf)) if isinstance(leaf, np.ndarray) else jnp.asarray(leaf)
+
+
+def _arrays(name: str, tree: Any, convert: Callable[[Any], Any] = _on_device) -> Any:
     """Return the leaves of a pytree as arrays; complex ones are left to the user's loss."""
 
     def array(leaf: Any) -> Any:

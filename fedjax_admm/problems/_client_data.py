@@ -140,7 +140,7 @@ class GeneratedData:
 def whole(samples: Any, clients: int, longest: int) -> StackedData:
     """Return stacked data, (clients, samples, ...), all of which count."""
     sizes, numbers = np.full(clients, longest, np.int32), np.arange(clients, dtype=np.int32)
-    return StackedData(samples, jnp.asarray(sizes), jnp.asarray(numbers))
+    return StackedData(samples, *jax.device_put((sizes, numbers)))
 
 
 def stacked(samples: Any, sizes: jax.Array) -> StackedData:
