@@ -16,11 +16,10 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 import jax
-import jax.numpy as jnp
 from jax import export
 
 from fedjax_admm._checks import InputError
-from fedjax_admm._host import write_atomically
+from fedjax_admm._host import leaves_at, write_atomically
 
 Result = TypeVar("Result")
 _SUM = hashlib.sha256().digest_size  # bytes before the program: their digest
@@ -37,7 +36,7 @@ def code_digest() -> str:
     return digest.hexdigest()[:12]
 
 
-def kept(function: Callable[..., Result]) -> Callable[..., Result]:
+def kept(function: Callable[..., Result], *, donate: tuple[int, ...] = ()) -> Callable[..., Result]:
     """Return a function whose traced programs are kept from one process to the next.
 
     The program must follow from this package's code and from structure, shapes and dtypes of the
@@ -48,8 +47,9 @@ def kept(function: Callable[..., Result]) -> Callable[..., Result]:
     Args:
       function: of arrays by position (pytrees) and static values by name; returns arrays, in
         tuples, lists or dicts. It is called itself where JAX keeps no compiled programs.
+      donate: places of arguments whose memory may serve for the result.
     """
-    programs: dict[Path, Callable[..., Result]] = {}
+    programs: dict[Hashable, Callable[..., Result]] = {}
 
     @wraps(function)
     def call(*arrays: Any, **static: Hashable) -> Result:
@@ -57,40 +57,50 @@ def kept(function: Callable[..., Result]) -> Callable[..., Result]:
         if folder is None:
             return function(*arrays, **static)
         leaves, structure = jax.tree.flatten(arrays)
-        leaves = [jnp.asarray(leaf) for leaf in leaves]
+        leaves = [leaf if isinstance(leaf, jax.Array) else jax.device_put(leaf) for leaf in leaves]
 
         def of_leaves(*leaves: Any) -> Result:
             return function(*jax.tree.unflatten(structure, leaves), **static)
 
         of_leaves.__name__ = function.__name__
-        file = folder / _name(function, structure, leaves, static)
-        if file not in programs:
+        known = (*_dependencies(leaves), structure, tuple(sorted(static.items())))
+        if known not in programs:
+            file = folder / _name(function, known)
             program = _read(file) or _traced(of_leaves, leaves, file)
-            programs[file] = jax.jit(program.call)
-        return programs[file](*leaves)
+            given = leaves_at(donate, structure)
+            programs[known] = jax.jit(program.call, donate_argnums=given)
+        return programs[known](*leaves)
 
     return call
 
 
 def _folder() -> Path | None:
     """Return the folder of traced programs; None where compiled ones are not kept in a folder."""
-    folder = jax.config.values["jax_compilation_cache_dir"]
-    used = jax.config.values["jax_enable_compilation_cache"] and folder and "://" not in folder
+    values = jax.config.values
+    folder = values["jax_compilation_cache_dir"]
+    used = values["jax_enable_compilation_cache"] and folder and "://" not in folder
     return Path(folder, "traced") if used else None
 
 
-def _name(function: Callable[..., Any], structure: Any, leaves: list[Any], static: Any) -> str:
-    """Return the name of a program's file: a digest of all that tracing depends on."""
-    configuration = {
-        name: getattr(jax.config, name, value) for name, value in jax.config.values.items()
-    }
-    known = (
-        *(code_digest(), metadata.version("jax"), metadata.version("jaxlib")),
-        *(jax.default_backend(), jax.device_count(), sorted(configuration.items())),
-        *(function.__module__, function.__qualname__, str(structure), sorted(static.items())),
-        [jax.typeof(leaf) for leaf in leaves],
+def _dependencies(leaves: list[Any]) -> tuple[Hashable, ...]:
+    """Return what tracing depends on beside the function, its structure and its static values."""
+    configuration = tuple(
+        (name, getattr(jax.config, name, value)) for name, value in jax.config.values.items()
     )
-    return hashlib.sha256(repr(known).encode()).hexdigest()
+    kinds = tuple((leaf.shape, leaf.dtype, getattr(leaf, "weak_type", False)) for leaf in leaves)
+    place = jax.default_backend(), jax.device_count()
+    return code_digest(), *_versions(), *place, configuration, kinds
+
+
+@cache
+def _versions() -> tuple[str, ...]:
+    return tuple(map(metadata.version, ("jax", "jaxlib")))
+
+
+def _name(function: Callable[..., Any], known: tuple[Hashable, ...]) -> str:
+    """Return the name of a program's file: a digest of all that tracing depends on."""
+    names = function.__module__, function.__qualname__
+    return hashlib.sha256(repr((*names, *known)).encode()).hexdigest()
 
 
 def _read(file: Path) -> export.Exported | None:

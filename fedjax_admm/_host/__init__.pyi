@@ -31,6 +31,7 @@ from fedjax_admm._host._programs import (
     compiled_alone as compiled_alone,
     compiled_once as compiled_once,
     known_options as known_options,
+    leaves_at as leaves_at,
 )
 from fedjax_admm._host._tables import (
     LARGEST_NUMBER as LARGEST_NUMBER,

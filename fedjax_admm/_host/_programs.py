@@ -44,9 +44,8 @@ def compiled(
             return function(*jax.tree.unflatten(structure, leaves), **static)
 
         of_leaves.__name__ = function.__name__
-        ends = np.cumsum([0, *(part.num_leaves for part in structure.children())])
-        given = [leaf for place in donate for leaf in range(ends[place], ends[place + 1])]
         options = _options() if alone else None
+        given = leaves_at(donate, structure)
         return jax.jit(of_leaves, donate_argnums=given, compiler_options=options)
 
     @wraps(function)
@@ -57,6 +56,12 @@ def compiled(
         return program(structure, tuple(map(_kind, leaves)), alone, **static)(*leaves)
 
     return call
+
+
+def leaves_at(places: tuple[int, ...], structure: Any) -> list[int]:
+    """Return the numbers of the leaves of some arguments in the structure of all."""
+    ends = np.cumsum([0, *(part.num_leaves for part in structure.children())])
+    return [leaf for place in places for leaf in range(ends[place], ends[place + 1])]
 
 
 def compiled_alone(function: Callable[..., Result]) -> Callable[..., Result]:

@@ -54,6 +54,15 @@ def test_a_second_process_traces_nothing(folder):
     chex.assert_trees_all_equal_shapes_and_dtypes(direct, first, second)
 
 
+@pytest.mark.parametrize("process", ["first", "second"])
+def test_memory_of_an_argument_serves_for_the_result(folder, process):
+    if process == "second":
+        kept(jnp.cumsum, donate=(0,))(jnp.ones(4))
+    given = jnp.ones(4)
+    assert kept(jnp.cumsum, donate=(0,))(given).tolist() == [1, 2, 3, 4]
+    assert given.is_deleted()
+
+
 def test_what_tracing_depends_on_names_the_file(folder, monkeypatch):
     in_new_process()
     in_new_process(size=4)
@@ -70,7 +79,7 @@ def test_a_broken_file_is_written_anew(folder):
     wanted = in_new_process()
     (file,) = folder.iterdir()
     whole = file.read_bytes()
-    for broken in (b"", whole[:-1], whole[:40] + b"\0" + whole[41:]):
+    for broken in (b"", whole[:-1], whole[:40] + bytes([whole[40] ^ 1]) + whole[41:]):
         file.write_bytes(broken)
         chex.assert_trees_all_equal(in_new_process(), wanted)
         assert traces

@@ -7,7 +7,7 @@ from pathlib import Path
 import jax.numpy as jnp
 import numpy as np
 
-from fedjax_admm._checks import InputError, count
+from fedjax_admm._checks import InputError, count, finite_array
 from fedjax_admm._host import edge_columns, printable
 from fedjax_admm._shown import short_repr
 from fedjax_admm.graphs import (
@@ -17,6 +17,7 @@ from fedjax_admm.graphs import (
     read_edges,
     threshold as within,
 )
+from fedjax_admm.trials.programs import kept
 from fedjax_admm.trials.tables._observations import Observations
 
 WASSERSTEIN, NEAREST = "wasserstein", "neighbours"  # kinds of graphs that are made here
@@ -48,7 +49,7 @@ class NodeGraph:
     @property
     def num_edges(self) -> int:
         """Return the number of edges that are there."""
-        return int(np.sum(self.graph.present))
+        return int(np.count_nonzero(self.graph.weights))
 
 
 def build_graph(
@@ -143,7 +144,9 @@ def node_distances(observations: Observations) -> np.ndarray:
     ]
     means = np.stack([rows.mean(0) for rows in samples])
     covariances = np.stack([np.cov(rows.T) for rows in samples])
-    distances = np.asarray(gaussian_wasserstein_from_moments(means, covariances))
+    means = finite_array("means", means, (None, None))
+    covariances = finite_array("covariances", covariances, (None, None, None))
+    distances = np.asarray(_distances(means, covariances))
     different = ~np.eye(len(distances), dtype=bool)
     median = np.median(distances[different])
     if not median > _ROUNDING * np.median([np.square(rows).sum(1).mean() for rows in samples]):
@@ -153,6 +156,9 @@ def node_distances(observations: Observations) -> np.ndarray:
             others=["node", "graph"],
         )
     return np.where(different, np.maximum(distances, _LEAST_DISTANCE * median), 0)
+
+
+_distances = kept(gaussian_wasserstein_from_moments)
 
 
 def _linking_threshold(distances: np.ndarray) -> float:

@@ -18,12 +18,11 @@ from functools import partial
 from typing import Any
 
 import jax
-import jax.numpy as jnp
 import numpy as np
 from scipy.sparse import coo_array
 from scipy.sparse.csgraph import connected_components
 
-from fedjax_admm._checks import InputError
+from fedjax_admm._checks import InputError, default_float
 from fedjax_admm._run import run_until
 from fedjax_admm._shown import short_repr
 from fedjax_admm.certificates import relative_gap
@@ -240,11 +239,9 @@ def _losses(x: np.ndarray, y: np.ndarray, shares: np.ndarray) -> SquaredLoss:
     """Return the losses of all splits, stacked but for features and targets."""
     splits, nodes, rows = shares.shape
     # All nodes of all splits are factored at once, by LAPACK.
-    features, targets = (
-        jnp.asarray(np.broadcast_to(part, (splits, *part.shape)).reshape(-1, *part.shape[1:]))
-        for part in (x, y)
-    )
-    together = least_squares(features, targets, jnp.asarray(shares.reshape(-1, rows)))
+    data = (np.broadcast_to(part, (splits, *part.shape)) for part in (x, y))
+    data = [part.reshape(-1, *part.shape[2:]) for part in data]
+    together = least_squares(*jax.device_put([*data, shares.reshape(-1, rows)]))
     stacked = jax.tree.map(
         lambda leaf: np.asarray(leaf).reshape(splits, nodes, *leaf.shape[1:]), together
     )
@@ -283,7 +280,8 @@ def _fit(solver, graph: Graph, losses: SquaredLoss, lams, tolerance, *, rounds: 
 def _problem(graph: Graph, loss: SquaredLoss) -> Networked:
     """Return the network whose nodes all have data and start at zero."""
     size = (graph.num_nodes, loss.features.shape[-1])
-    return Networked(graph, loss, jnp.ones(size[0], bool), jnp.zeros(size))
+    observed, start = np.ones(size[0], bool), np.zeros(size, default_float())
+    return Networked(graph, loss, *jax.device_put((observed, start)))
 
 
 def _local(losses: SquaredLoss) -> np.ndarray:
