@@ -4,9 +4,6 @@ An undirected graph with n nodes and E edges is two index lists, heads and tails
 operator maps node values to edge values, `(D w)_e = w_head - w_tail`, and is never stored.
 """
 
-from functools import partial
-
-import jax
 import jax.numpy as jnp
 from jax import Array
 from jax.ops import segment_sum
@@ -56,7 +53,6 @@ def node_divergence(u: Array, heads: Array, tails: Array, num_nodes: int) -> Arr
     return out - segment_sum(u, tails, num_segments=num_nodes)
 
 
-@partial(jax.jit, static_argnames="num_nodes", inline=True)
 def degrees(heads: Array, tails: Array, num_nodes: int, present: Array | None = None) -> Array:
     """Number of edges at every node.
 

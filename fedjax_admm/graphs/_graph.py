@@ -78,7 +78,7 @@ class Graph:
     @property
     def degrees(self) -> jax.Array:
         """Return the number of edges at every node, shape (nodes,), int32."""
-        return kernels.degrees(self.heads, self.tails, self.num_nodes, self.present)
+        return _degrees(self.heads, self.tails, self.num_nodes, self.present)
 
     @property
     def mean_degree(self) -> jax.Array:
@@ -103,6 +103,9 @@ class Graph:
     def divergence(self, u: jax.Array) -> jax.Array:
         """Return D^T u: edges (edges, ...) to nodes (nodes, ...)."""
         return kernels.node_divergence(u, self.heads, self.tails, self.num_nodes)
+
+
+_degrees = jax.jit(kernels.degrees, static_argnums=2, inline=True)
 
 
 # --- given edges ---
