@@ -339,7 +339,8 @@ def _cast(host: np.ndarray, dtype: Any) -> np.ndarray:
 def _device_array(host: Any, dtype: Any) -> jax.Array:
     """Return a strong array of a dtype; `_check_range` refuses overflows."""
     if isinstance(host, np.ndarray):
-        return jnp.asarray(_cast(host, dtype), dtype=dtype)  # a copy: `array` compiles for another
+        # The cast copies; `jnp.array` would compile a program that copies once more.
+        return jnp.asarray(_cast(host, dtype), dtype=dtype)
     return jnp.array(host, dtype=dtype)
 
 

@@ -308,7 +308,7 @@ def factor(features: jax.Array, targets: jax.Array, weights: jax.Array) -> tuple
     known = is_concrete(data)
     library: Any = np if known else jnp
     features, targets, weights = map(library.asarray, data)
-    with np.errstate(over="ignore"):
+    with np.errstate(over="ignore", invalid="ignore"):
         roots = library.sqrt(weights)
         scaled, aimed = features * roots[..., None], targets * roots
     host = known and _alike(scaled)

@@ -257,7 +257,7 @@ def held_out_samples(held_out: Any, dtype: Any) -> Any:
 
 
 def _on_device(leaf: Any) -> jax.Array:
-    """Return an array on the device; `jnp.asarray` compiles a program for every new shape."""
+    """Return a copy on the device; `jnp.asarray` compiles a program for each new NumPy shape."""
     return jax.device_put(np.array(leaf)) if isinstance(leaf, np.ndarray) else jnp.asarray(leaf)
 
 

@@ -75,7 +75,7 @@ def _begun(solver, problem, key, process) -> list[jax.Array]:
 
 
 def _state(leaves, *how) -> RoundState:
-    """Return the state with some leaves; a program that is kept returns no structure."""
+    """Return the state that has these leaves; kept programs return no structure but lists."""
     return jax.tree.unflatten(jax.tree.structure(jax.eval_shape(_start, *how)), leaves)
 
 
