@@ -29,7 +29,7 @@ class InputError(ValueError):
 
     def __init__(
         self,
-        told: str,
+        mistake: str,
         *,
         argument: str | None = None,
         value: Any = None,
@@ -39,22 +39,22 @@ class InputError(ValueError):
         """Keep the parts of the sentence.
 
         Args:
-          told: the mistake; it continues the argument's name, or is a whole sentence without one.
+          mistake: what is wrong. It follows the argument's name; without one it is a sentence.
           argument: the name of the argument, as its caller wrote it.
           value: the argument.
           remedy: the repair.
-          others: the arguments that `told` and `remedy` name in braces; a mapping says how each is
-            written unless it is renamed.
+          others: the arguments whose names stand in braces in `mistake` or `remedy`; a mapping says
+            how each is written until it is renamed.
         """
-        super().__init__(told)
-        self.told, self.argument, self.value, self.remedy = told, argument, value, remedy
+        super().__init__(mistake)
+        self.mistake, self.argument, self.value, self.remedy = mistake, argument, value, remedy
         self.others = (
             dict(others) if isinstance(others, Mapping) else {name: name for name in others}
         )
 
     def __str__(self) -> str:
         """Return the sentence."""
-        words = self.told if self.argument is None else f"{self.argument} {self.told}"
+        words = self.mistake if self.argument is None else f"{self.argument} {self.mistake}"
         words = words.removesuffix(".")
         if self.remedy is not None:
             words = f"{words}; {self.remedy.removesuffix('.')}"
