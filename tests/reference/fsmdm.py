@@ -68,11 +68,6 @@ def stack_trials(draw, seed, trials, level):
     return tuple(np.stack(part) for part in zip(*drawn, strict=True))
 
 
-def cost(anchors, distances, point):
-    """Sum of the absolute range residuals at one point."""
-    return np.abs(np.sqrt(((point - anchors) ** 2).sum(1)) - distances).sum()
-
-
 # --- FSMDM, client by client --------------------------------------------------------------------
 
 
@@ -405,36 +400,6 @@ def dsrl(anchors, distances, *, rounds, step, masks=None, start=None):
 def _grid():
     axis = np.linspace(-33.0, 33.0, 13)
     return np.stack(np.meshgrid(axis, axis, axis, indexing="ij"), axis=-1).reshape(-1, 3)
-
-
-def centralised(anchors, distances):
-    """Point of least cost found from the 12 cheapest points of a grid by Gauss-Newton steps.
-
-    The 60 steps of each start are reweighted by ``1 / max(|residual|, eps)``, with ``eps`` from
-    3 m falling by a factor 0.75; the best point ever visited is returned, (3,).
-    """
-    grid = _grid()
-    costs = np.array([cost(anchors, distances, point) for point in grid])
-    best, best_cost = None, math.inf
-    for point in grid[np.argsort(costs, kind="stable")[:12]]:
-        w = point
-        for index in range(61):
-            now = cost(anchors, distances, w)
-            if now < best_cost:
-                best, best_cost = w, now
-            if index == 60:
-                break
-            eps = max(3.0 * 0.75**index, 1e-9)
-            hessian = 1e-9 * np.eye(3)
-            gradient = np.zeros(3)
-            for anchor, distance in zip(anchors, distances, strict=True):
-                r = _norm(w - anchor)
-                unit = (w - anchor) / max(r, 1e-12)
-                weight = 1.0 / max(abs(r - distance), eps)
-                hessian += weight * np.outer(unit, unit)
-                gradient += weight * (r - distance) * unit
-            w = w - np.linalg.solve(hessian, gradient)
-    return best
 
 
 def centralised_batch(anchors, distances):

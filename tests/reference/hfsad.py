@@ -101,17 +101,6 @@ def near_start(seed, trial, truth):
     return truth + 0.3 * np.linalg.norm(truth) / np.linalg.norm(direction) * direction
 
 
-def activity_masks(seed, trial, rounds, clusters, clients, probability):
-    """Which nodes are active (rounds, 1, clusters * clients + clusters), for one pass a round.
-
-    The columns are the clients, cluster by cluster, and then the edge servers.
-    """
-    rng = np.random.default_rng([seed, trial, 7])
-    leaves = rng.uniform(size=(rounds, clusters, clients)) < probability
-    servers = rng.uniform(size=(rounds, clusters)) < probability
-    return np.concatenate([leaves.reshape(rounds, -1), servers], axis=1)[:, None, :]
-
-
 def relative_error(w, truth):
     """``min over the sign of ||w -+ truth||^2 / ||truth||^2``, over the last axis."""
     minus = ((w - truth) ** 2).sum(-1)
@@ -162,14 +151,6 @@ def scad_slope(t, lam=SCAD_LAMBDA, gamma=SCAD_GAMMA):
     if t <= gamma * lam:
         return (gamma * lam - t) / (gamma - 1.0)
     return 0.0
-
-
-def mcp(t, lam, gamma):
-    """MCP of one number."""
-    t = abs(t)
-    if t <= gamma * lam:
-        return lam * t - t * t / (2.0 * gamma)
-    return gamma * lam * lam / 2.0
 
 
 def mcp_slope(t, lam, gamma):

@@ -20,16 +20,11 @@ The baselines are FedAvg (McMahan et al., AISTATS 2017), the average of exact pr
 imports the package.
 """
 
-import itertools
 import math
 from dataclasses import dataclass
 
 import numpy as np
 from scipy.special import expit
-
-PENALTIES = ("nlasso", "l1", "mocha", "squared", "quadratic")
-RANK_TOLERANCE = 1e-10
-
 
 # --- nodes and local losses ---------------------------------------------------------------------
 
@@ -184,21 +179,6 @@ def prox_gradient_steps(node, v, tau, steps, rate, start, gradient=squared_gradi
 # --- penalties and dual updates -----------------------------------------------------------------
 
 
-def penalty_value(penalty, v, matrix=None):
-    """``phi(v)``; ``matrix`` is the positive semidefinite M of ``v^T M v / 2`` for "quadratic"."""
-    if penalty == "nlasso":
-        return math.sqrt(float(v @ v))
-    if penalty == "l1":
-        return float(np.abs(v).sum())
-    if penalty == "mocha":
-        return 0.5 * float(v @ v)
-    if penalty == "squared":
-        return float(v @ v)
-    if penalty == "quadratic":
-        return 0.5 * float(v @ matrix @ v)
-    raise ValueError(penalty)
-
-
 def dual_nlasso(v, radius, sigma):
     """Projection on the ball of the 2-norm; ``phi = ||.||_2``."""
     norm = math.sqrt(float(v @ v))
@@ -260,14 +240,6 @@ def divergence(count, edges, u):
     for (head, tail), flow in zip(edges, u, strict=True):
         out[head] += flow
         out[tail] -= flow
-    return out
-
-
-def differences(edges, w):
-    """``D w``: the model of the head minus that of the tail (E, d)."""
-    out = np.zeros((len(edges), w.shape[1]))
-    for index, (head, tail) in enumerate(edges):
-        out[index] = w[head] - w[tail]
     return out
 
 
@@ -359,44 +331,6 @@ def primal_dual(
         np.array(trajectory_w).reshape(rounds, count, dim),
         np.array(trajectory_u).reshape(rounds, len(edges), dim),
     )
-
-
-def residuals(edges, weights, w, u, w_next, u_next, ratio=1.0, margin=0.5):
-    """Optimality residuals at the iterate after one iteration with all nodes active.
-
-    ``r_p`` is in ``subdifferential of sum L_i at w_next + D^T u_next`` and ``r_d`` in
-    ``subdifferential of the conjugate penalty at u_next - D w_next``; both vanish at a solution.
-    Rows of isolated nodes and of edges of weight zero are zero.
-
-    Returns:
-        ``r_p`` (n, d) and ``r_d`` (E, d).
-    """
-    count = len(w)
-    degree = degrees(count, edges, weights)
-    sigma = margin / ratio
-    flow = divergence(count, edges, u - u_next)
-    change = differences(edges, w - w_next)
-    r_p, r_d = np.zeros_like(w), np.zeros_like(u)
-    for i in range(count):
-        if degree[i] > 0:
-            r_p[i] = (w[i] - w_next[i]) / (ratio / degree[i]) - flow[i]
-    for e in range(len(edges)):
-        if weights[e] > 0.0:
-            r_d[e] = (u[e] - u_next[e]) / sigma - change[e]
-    return r_p, r_d
-
-
-# --- objective and duality gaps -----------------------------------------------------------------
-
-
-def objective(nodes, edges, weights, lam, penalty, w, matrix=None, loss=squared_loss):
-    """The primal objective at ``w`` (n, d)."""
-    total = 0.0
-    for node, model in zip(nodes, w, strict=True):
-        total += loss(node, model)
-    for (head, tail), weight in zip(edges, weights, strict=True):
-        total += lam * weight * penalty_value(penalty, w[head] - w[tail], matrix)
-    return total
 
 
 # --- comparison methods -------------------------------------------------------------------------
@@ -518,7 +452,7 @@ def ifca(nodes, thetas, rate, rounds):
     return {"thetas": trajectory, "assignments": assignments, "clusters": clusters}
 
 
-# --- critical strengths and certificates --------------------------------------------------------
+# --- critical strengths -------------------------------------------------------------------------
 
 
 def _dual_norm(v, dual_norm):
@@ -561,99 +495,6 @@ def critical_lambda_tree(edges, weights, nodes, dual_norm="l2"):
             gradient += squared_gradient(nodes[i], common)
         critical = max(critical, _dual_norm(gradient, dual_norm) / weights[removed])
     return critical
-
-
-@dataclass
-class Certificate:
-    """What `certificate` says of one cluster.
-
-    Attributes:
-        label: Label of the cluster.
-        boundary: Weight of the edges that leave the cluster.
-        alpha: Strong convexity of the sum of its losses.
-        bound: ``lambda boundary / alpha``, infinite if ``alpha`` is zero.
-        slack: The largest over ``i0`` of the smallest over S of cut minus demand.
-        roots: The nodes ``i0`` for which (35) holds.
-        well_connected: Whether there is one.
-    """
-
-    label: int
-    boundary: float
-    alpha: float
-    bound: float
-    slack: float
-    roots: list
-    well_connected: bool
-
-
-def certificate(nodes, edges, weights, labels, lam):
-    """Condition (35) for the norm penalty "nlasso" and the squared loss, by enumeration.
-
-    A cluster C is well connected if for some ``i0`` in C every nonempty S in C without ``i0`` has
-    ``sum_S (o_i + beta_i boundary / alpha + delta_i / lambda) < cut(S, C - S)``: ``o_i`` is the
-    weight of the edges from i out of C, ``beta_i = 2 lambda_max(Q_i)``, ``alpha = 2 lambda_min`` of
-    the sum of the ``Q_i`` and ``delta_i`` the norm of the gradient of ``L_i`` at the minimiser of
-    the cluster's losses. If all clusters are, every solution is constant on each, and no further
-    than ``bound`` from that minimiser in the 2-norm. For clusters of at most about 12 nodes.
-
-    Returns:
-        A list of `Certificate`, by label.
-    """
-    labels = np.asarray(labels).tolist()
-    out = []
-    for label in sorted(set(labels)):
-        members = [i for i in range(len(nodes)) if labels[i] == label]
-        centre = pooled_least_squares([nodes[i] for i in members])
-
-        boundary, leaving = 0.0, dict.fromkeys(members, 0.0)
-        for (head, tail), weight in zip(edges, weights, strict=True):
-            for end, other in ((head, tail), (tail, head)):
-                if labels[end] == label and labels[other] != label:
-                    boundary += float(weight)
-                    leaving[end] += float(weight)
-
-        eigenvalues = np.linalg.eigvalsh(sum(second_moment(nodes[i]) for i in members))
-        alpha = 2.0 * float(eigenvalues[0])
-        if eigenvalues[0] <= RANK_TOLERANCE * eigenvalues[-1]:
-            alpha = 0.0
-        move = boundary / alpha if alpha > 0.0 else math.inf
-
-        demand = {}
-        for i in members:
-            beta = 2.0 * float(np.linalg.eigvalsh(second_moment(nodes[i]))[-1])
-            delta = _dual_norm(squared_gradient(nodes[i], centre), "l2")
-            moved = beta * move if beta > 0.0 and boundary > 0.0 else 0.0
-            demand[i] = leaving[i] + moved + delta / lam
-        if alpha == 0.0 and boundary > 0.0:
-            demand = dict.fromkeys(members, math.inf)
-
-        smallest = dict.fromkeys(members, math.inf)
-        for size in range(1, len(members)):
-            for subset in itertools.combinations(members, size):
-                inside = set(subset)
-                cut = 0.0
-                for (head, tail), weight in zip(edges, weights, strict=True):
-                    within = labels[head] == label and labels[tail] == label
-                    if within and (head in inside) != (tail in inside):
-                        cut += float(weight)
-                slack = cut - sum(demand[i] for i in subset)
-                for root in members:
-                    if root not in inside:
-                        smallest[root] = min(smallest[root], slack)
-
-        roots = [root for root in members if smallest[root] > 0.0]
-        out.append(
-            Certificate(
-                label=label,
-                boundary=boundary,
-                alpha=alpha,
-                bound=lam * boundary / alpha if alpha > 0.0 else math.inf,
-                slack=max(smallest.values()),
-                roots=roots,
-                well_connected=bool(roots),
-            )
-        )
-    return out
 
 
 # --- graphs and data ----------------------------------------------------------------------------
@@ -708,23 +549,3 @@ def draw_nodes(rng, truths, m, sigma, accessible=None, scale=1.0):
         y = x @ truth + sigma * rng.standard_normal(m)
         out.append(Node(x, y, accessible is None or bool(accessible[i]), scale))
     return out
-
-
-# --- metrics ------------------------------------------------------------------------------------
-
-
-def model_error(w, truth):
-    """Mean over the nodes of the squared distance to the true model, (40) of the paper."""
-    total = 0.0
-    for model, other in zip(w, truth, strict=True):
-        total += float((model - other) @ (model - other))
-    return total / len(w)
-
-
-def label_error(w, nodes):
-    """Mean over all nodes, accessible or not, of the mean squared residual on their own data."""
-    total = 0.0
-    for model, node in zip(w, nodes, strict=True):
-        residual = node.x @ model - node.y
-        total += float(residual @ residual) / len(node.y)
-    return total / len(nodes)

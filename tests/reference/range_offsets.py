@@ -11,8 +11,6 @@ import math
 
 import numpy as np
 
-NO_PRIOR = {"centre": 0.0, "precision": 0.0, "lower": 0.0, "upper": 0.0}
-
 
 def radius(point_radius, offset, distances, weights, step, pull):
     """Return the best radius of one time, and the derivative of its cost in the offset."""

@@ -544,30 +544,6 @@ def exact_epsilon(phi, delta):
     )
 
 
-def exact_budget(eps, delta):
-    """The ``phi`` whose `exact_epsilon` is ``eps``."""
-    low = classical_budget(eps, delta)
-    high = 2.0 * low
-    while log_exact_delta(math.sqrt(2.0 * high), eps) < math.log(delta):
-        high *= 2.0
-    return brentq(
-        lambda phi: log_exact_delta(math.sqrt(2.0 * phi), eps) - math.log(delta),
-        low,
-        high,
-        xtol=1e-15,
-    )
-
-
-def renyi_epsilon(phi, delta):
-    """The least over ``a > 1`` of ``phi a + ln(1 - 1/a) - ln(delta a) / (a - 1)``.
-
-    The conversion of Proposition 12 of C. Canonne, G. Kamath, T. Steinke, arXiv:2004.00010.
-    """
-    orders = 1.0 + np.exp(np.linspace(-6.0, 10.0, 200001))
-    values = phi * orders + np.log1p(-1.0 / orders) - np.log(delta * orders) / (orders - 1.0)
-    return float(values.min())
-
-
 def conventional_epsilons(eps, delta, rounds, tau, rule="advanced"):
     """The epsilons of the rounds of (epsilon, delta)-DP-NFL, each ``tau^(-1/2)`` the one before it.
 
@@ -655,22 +631,3 @@ def draw_graph(rng, clients, edges):
         out = np.array([pairs[i] for i in chosen])
         if connected(out, clients):
             return out
-
-
-def draw(rng, clients=50, edges=75, samples=50, dim=8, noise_variance=0.1):
-    """A graph and data: ``x`` and one ``truth`` standard normal, ``y = x . truth + noise``.
-
-    Returns:
-        A dict of ``edges`` (E, 2), ``x`` (K, M, P), ``y`` (K, M), ``counts`` (K,), ``truth`` (P,).
-    """
-    graph = draw_graph(rng, clients, edges)
-    truth = rng.standard_normal(dim)
-    x = rng.standard_normal((clients, samples, dim))
-    y = x @ truth + math.sqrt(noise_variance) * rng.standard_normal((clients, samples))
-    return {
-        "edges": graph,
-        "x": x,
-        "y": y,
-        "counts": np.full(clients, samples),
-        "truth": truth,
-    }
