@@ -10,6 +10,10 @@ def test_ci_types_the_commands_of_the_readme():
     readme = (ROOT / "README.md").read_text("utf-8")
     lines = "\n".join(re.findall(r"^```sh\n(.*?)^```$", readme, re.M | re.S)).splitlines()
     written = [line.partition("  #")[0] for line in lines if "pip install" in line]
-    typed = re.findall(r'^  typed \w+ "(.+)"$', (ROOT / ".ci" / "run").read_text("utf-8"), re.M)
-    assert len(written) == 3
-    assert typed == written
+    run = (ROOT / ".ci" / "run").read_text("utf-8")
+    typed = re.findall(r'^(\w+)\(\) \{\n  typed \w+ "(.+)"$', run, re.M)
+    assert [command for _, command in typed] == written
+    assert [name for name, _ in typed] == ["first", "second", "third"]
+    # The site is built where the change concerns it; the other two commands always.
+    steps = re.findall(r"^(.*)\b(?:step|begin) \"the README's \w+ command\" (\w+)", run, re.M)
+    assert sorted(steps) == [("", "first"), ("", "second"), ("if concerns site; then ", "third")]
