@@ -18,7 +18,6 @@ import jax.numpy as jnp
 import optax
 
 from fedjax_admm._checks import InputError, one_line
-from fedjax_admm._shown import short_repr
 from fedjax_admm.kernels import tree_prox
 from fedjax_admm.schedules import ScheduleLike, as_schedule
 
@@ -26,7 +25,6 @@ LeafProx: TypeAlias = Callable[..., Any] | Any
 """A function `prox(v, step)`, or a penalty with the method `prox`."""
 
 
-@short_repr
 class ProximalState(NamedTuple):
     """State of the link."""
 

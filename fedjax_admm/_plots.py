@@ -3,7 +3,7 @@
 import base64
 import io
 import warnings
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -15,18 +15,8 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
-LARGEST_PICTURE = 400  # nodes of a graph or a tree that has a picture in a notebook
 _COUNTS = ("round", "messages")  # of a trace, besides what was measured
 _LINES = ("-", "--", ":", "-.")
-
-
-def picture(draw: Callable[["Axes"], object]) -> str:
-    """Return a small picture for a notebook; `draw(axes)` draws it."""
-    from matplotlib.figure import Figure
-
-    figure = Figure(figsize=(4, 2.4), layout="constrained")
-    draw(figure.add_subplot())
-    return f'<br/><img src="{svg_address(figure)}"/>'
 
 
 def svg_address(figure: "Figure") -> str:

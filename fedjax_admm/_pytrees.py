@@ -35,7 +35,9 @@ def pytree_dataclass(cls: Class) -> Class:
     Returns:
       The class, so that this is a decorator.
     """
-    cls = dataclass(frozen=True, eq=False)(cls)
+    cls = dataclass(frozen=True, eq=False, repr=False)(cls)
+    if "__repr__" not in vars(cls):
+        type.__setattr__(cls, "__repr__", short_repr)
     static = tuple(f.name for f in fields(cls) if f.metadata.get("static"))
     data = tuple(f.name for f in fields(cls) if not f.metadata.get("static"))
     keys = tuple(GetAttrKey(name) for name in data)
@@ -55,7 +57,7 @@ def pytree_dataclass(cls: Class) -> Class:
         return node
 
     register_pytree_with_keys(cls, flatten_with_keys, unflatten, flatten)
-    return short_repr(cls)
+    return cls
 
 
 def _reader(names: tuple[str, ...]) -> Callable[[Any], tuple[Any, ...]]:

@@ -34,7 +34,6 @@ from fedjax_admm._checks import (
     shape_text,
 )
 from fedjax_admm._pytrees import pytree_dataclass
-from fedjax_admm._shown import short_repr
 from fedjax_admm._threefry import one_loop, split
 
 __all__ = [
@@ -57,7 +56,6 @@ def __dir__() -> list[str]:
     return __all__
 
 
-@short_repr
 class Presence(NamedTuple):
     """The clients that take part in one round."""
 

@@ -4,7 +4,6 @@ from typing import Any, ClassVar, NamedTuple, Protocol
 
 import jax
 
-from fedjax_admm._shown import short_repr
 from fedjax_admm.traffic import Traffic
 
 __all__ = ["RoundInfo", "Solver"]
@@ -14,7 +13,6 @@ def __dir__() -> list[str]:
     return __all__
 
 
-@short_repr
 class RoundInfo(NamedTuple):
     """Everything that a round gets from outside."""
 

@@ -29,11 +29,9 @@ from fedjax_admm._checks import (
 )
 from fedjax_admm._host import compiled, compiled_once
 from fedjax_admm._run import Checkpoint, Measure, identity_of, run
-from fedjax_admm._shown import short_repr
 from fedjax_admm.participation import Participation
 
 
-@short_repr
 class GridSearch(NamedTuple):
     """What `grid_search` returns."""
 
@@ -107,7 +105,6 @@ def grid_search(
     return GridSearch(solver(jax.tree.map(lambda leaf: leaf[place], values)), place, scores)
 
 
-@short_repr
 class Stage(NamedTuple):
     """A stage of `successive_halving`: all of its settings have run on the same problems."""
 
@@ -116,7 +113,6 @@ class Stage(NamedTuple):
     rounds: int  # of every run
 
 
-@short_repr
 class Halving(NamedTuple):
     """What `successive_halving` returns."""
 

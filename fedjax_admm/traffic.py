@@ -11,7 +11,6 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from fedjax_admm._checks import InputError
-from fedjax_admm._shown import short_repr
 
 __all__ = ["Traffic", "totals"]
 
@@ -23,7 +22,6 @@ def __dir__() -> list[str]:
     return __all__
 
 
-@short_repr
 class Traffic(NamedTuple):
     """Numbers in one message (one number = one float of the run's dtype), and their bits."""
 
@@ -35,7 +33,6 @@ class Traffic(NamedTuple):
     down_bits: int | None = None  # of a message down, likewise
 
 
-@short_repr
 class Totals(NamedTuple):
     """What was sent since round 1, at each recorded round: int64, of the shape of the counts."""
 

@@ -20,7 +20,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from fedjax_admm._checks import InputError, count, instance, one_line
-from fedjax_admm._plots import LARGEST_PICTURE, picture, plot_tree
+from fedjax_admm._plots import plot_tree
 from fedjax_admm._pytrees import pytree_dataclass
 from fedjax_admm.devices import clients_axis
 from fedjax_admm.lanes import computed_once
@@ -61,11 +61,6 @@ class Tree:
           axes: what to draw into; new ones if None.
         """
         return plot_tree(self, axes)
-
-    def _picture(self) -> str:
-        """Return a small picture for a notebook, "" for a large tree."""
-        small = self.num_clients + sum(self.level_sizes) <= LARGEST_PICTURE
-        return picture(lambda axes: plot_tree(self, axes)) if small else ""
 
     @property
     def num_clients(self) -> int:

@@ -23,7 +23,6 @@ import numpy as np
 
 from fedjax_admm._checks import InputError
 from fedjax_admm._host._memory import host_bytes, shown
-from fedjax_admm._shown import short_repr
 
 UNFINISHED = ".fedjax-admm.tmp"
 """How the name of a file ends while it is written; it begins with a dot then."""
@@ -102,7 +101,6 @@ def reason_of(error: Exception) -> str:
     return " ".join((strerror or str(error) or type(error).__name__).split())[:200]
 
 
-@short_repr
 class Archive(NamedTuple):
     """Contents of an npz file."""
 

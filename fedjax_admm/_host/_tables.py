@@ -20,7 +20,6 @@ import numpy as np
 from fedjax_admm._checks import InputError, listed
 from fedjax_admm._host._input_files import check_room, opened, unpacked
 from fedjax_admm._host._texts import unescape_cell
-from fedjax_admm._shown import short_repr
 
 if TYPE_CHECKING:
     import pyarrow
@@ -35,7 +34,6 @@ _CHECKED = 200  # rows at a time, after which memory is looked at
 _EDGES = "head, tail[, weight]"
 
 
-@short_repr
 @dataclass(frozen=True)
 class Layout:
     """How the rows of a file are written."""
@@ -276,7 +274,6 @@ def _fields(layout: Layout) -> int:
 # --- Small tables: the first row names the columns, and commas separate cells ---
 
 
-@short_repr
 @dataclass(frozen=True)
 class Table:
     """The rows of a file that are not blank; columns are checked when they are asked for."""

@@ -16,10 +16,8 @@ import numpy as np
 
 from fedjax_admm._checks import InputError
 from fedjax_admm._host._archives import digest_of_arrays, read_archive, write_arrays
-from fedjax_admm._shown import short_repr
 
 
-@short_repr
 class Leaves(NamedTuple):
     """What a file of a pytree holds."""
 

@@ -24,7 +24,6 @@ import numpy as np
 from fedjax_admm._checks import InputError, count, listed, multiple, not_deleted
 from fedjax_admm._host import Leaves, bytes_of, kind_of, read_tree, write_tree
 from fedjax_admm._run._progress import SHORTEST, check_untraced
-from fedjax_admm._shown import short_repr
 from fedjax_admm._version import __version__
 
 
@@ -123,7 +122,6 @@ def _placed(array: Any, leaf: Any) -> Any:
 # --- checkpoints of a run -------------------------------------------------------------------------
 
 
-@short_repr
 class Checkpoint(NamedTuple):
     """A file into which a run, or a search, is written while it runs."""
 

@@ -31,7 +31,7 @@ from fedjax_admm._checks import (
 )
 from fedjax_admm._frames import trace_dataset, trace_frame
 from fedjax_admm._host import compiled
-from fedjax_admm._plots import picture, plot_trace
+from fedjax_admm._plots import plot_trace
 from fedjax_admm._run._checkpoints import opened_checkpoint
 from fedjax_admm._run._checks import (
     check_kept,
@@ -62,7 +62,6 @@ Measure = Callable[[Any, Any, Any], Mapping[str, jax.Array]]
 compiles again at every call)."""
 
 
-@short_repr
 class RoundState(NamedTuple):
     """All that a run needs to go on: give it back as `start`, with the same key."""
 
@@ -75,7 +74,6 @@ class RoundState(NamedTuple):
     fingerprint: jax.Array | None = None
 
 
-@short_repr
 class Status(NamedTuple):
     """What became of a call; rounds are counted from 1, and 0 means never."""
 
@@ -85,7 +83,6 @@ class Status(NamedTuple):
     # of clients fell short of their accuracy
 
 
-@short_repr
 class Run(NamedTuple):
     """What `run` and `run_until` return."""
 
@@ -94,6 +91,8 @@ class Run(NamedTuple):
     status: Status
     estimate: Any  # the solver's estimate after the last round: an array; or the user's pytree of
     # parameters, where the problem has one (with an axis of clients for personal models)
+
+    __repr__ = short_repr
 
     def plot(self, metric: str | None = None, *, label: str | None = None, axes: Any = None) -> Any:
         """Draw what was measured against rounds with matplotlib, logarithmic where it is positive.
@@ -134,10 +133,6 @@ class Run(NamedTuple):
           InputError: xarray is not installed.
         """
         return trace_dataset(self.trace)
-
-    def _picture(self) -> str:
-        """Return the curve of the first metric for a notebook."""
-        return picture(lambda axes: plot_trace(self.trace, None, None, axes))
 
 
 def run(

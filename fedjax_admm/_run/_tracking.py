@@ -15,12 +15,10 @@ import jax.numpy as jnp
 from fedjax_admm._checks import InputError, count
 from fedjax_admm._host import compiled
 from fedjax_admm._run._rounds import Measure, RoundState, run
-from fedjax_admm._shown import short_repr
 from fedjax_admm.participation import Everyone, Participation
 from fedjax_admm.protocol import Solver
 
 
-@short_repr
 class Tracked(NamedTuple):
     """What `track` returns."""
 

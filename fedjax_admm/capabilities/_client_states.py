@@ -12,12 +12,10 @@ import jax
 import jax.numpy as jnp
 
 from fedjax_admm._checks import InputError
-from fedjax_admm._shown import short_repr
 from fedjax_admm.capabilities._needs import has
 from fedjax_admm.capabilities._problems import ClientStates
 
 
-@short_repr
 class KeptStates(NamedTuple):
     """The present states of the clients' losses."""
 

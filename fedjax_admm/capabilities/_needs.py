@@ -8,13 +8,11 @@ from types import UnionType
 from typing import Any, Generic, NamedTuple, ParamSpec, Protocol, TypeVar, get_args
 
 from fedjax_admm._checks import InputError, listed
-from fedjax_admm._shown import short_repr
 
 Arguments = ParamSpec("Arguments")
 Answer = TypeVar("Answer")
 
 
-@short_repr
 class Needs(NamedTuple):
     """The capabilities that a function needs of its arguments `problem`, `solver` and `state`."""
 

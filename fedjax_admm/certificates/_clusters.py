@@ -56,7 +56,6 @@ import numpy as np
 from jax.typing import ArrayLike
 
 from fedjax_admm._checks import InputError, instance, is_concrete, one_line, scalar
-from fedjax_admm._shown import short_repr
 from fedjax_admm.capabilities import Access, Clients, NodeLosses, needs
 from fedjax_admm.graphs import Graph
 from fedjax_admm.losses import SquaredLoss
@@ -72,7 +71,6 @@ _UNITS = 2**30 - 1
 FIRST_ROOTS, ALL_ROOTS = 3, 200
 
 
-@short_repr
 @dataclass(frozen=True, eq=False)
 class ClusterCertificate:
     """Certificate of one cluster; arrays have one entry per node of it, in order of `nodes`."""
@@ -124,7 +122,6 @@ class ClusterCertificate:
         )
 
 
-@short_repr
 @dataclass(frozen=True, eq=False)
 class ClusterExplanation:
     """Certificates of all clusters; printed, a short report."""
@@ -268,7 +265,6 @@ def critical_lambda(graph: Graph, problem: Any, penalty: EdgePenalty | None = No
     return _critical_lambda(adjacency, data, dual_norm)
 
 
-@short_repr
 @dataclass(frozen=True, eq=False)
 class _Data:
     """The samples of some nodes, in float64."""

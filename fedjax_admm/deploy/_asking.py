@@ -6,7 +6,6 @@ from concurrent.futures import Executor, as_completed
 from typing import Any, NamedTuple
 
 from fedjax_admm._checks import InputError
-from fedjax_admm._shown import short_repr
 from fedjax_admm.deploy._messages import MessageError
 
 _AGAIN = 20.0  # seconds after which those who have not joined are asked again
@@ -28,7 +27,6 @@ It ends when all have answered whom it reaches, or when the seconds are over.
 """
 
 
-@short_repr
 class Round(NamedTuple):
     """One round of a deployment, with seconds of its parts."""
 

@@ -11,7 +11,6 @@ import numpy as np
 
 from fedjax_admm._checks import InputError, count
 from fedjax_admm._run import in_dtype_of, init_key
-from fedjax_admm._shown import short_repr
 from fedjax_admm.capabilities import check_capabilities, check_kept
 from fedjax_admm.deploy._files import load, save
 from fedjax_admm.deploy._links import (
@@ -46,7 +45,6 @@ from fedjax_admm.solvers._seeing import watching
 from fedjax_admm.solvers._star import StarSolver
 
 
-@short_repr
 class ClientState(NamedTuple):
     """What a client remembers between rounds."""
 

@@ -8,14 +8,12 @@ import jax
 import numpy as np
 
 from fedjax_admm._checks import count
-from fedjax_admm._shown import short_repr
 from fedjax_admm.deploy._asking import Answer, Ask, ask_all, ask_round
 from fedjax_admm.deploy._messages import MessageError, index_of
 from fedjax_admm.deploy._study import Study
 from fedjax_admm.deploy.tree._middle import Children
 
 
-@short_repr
 class Deployment(NamedTuple):
     """A server and its clients, after the last round."""
 

@@ -9,10 +9,8 @@ from typing import NamedTuple
 import numpy as np
 
 from fedjax_admm._checks import InputError
-from fedjax_admm._shown import short_repr
 
 
-@short_repr
 class Record(NamedTuple):
     """Who was heard in every round; `participation.replay(record.heard)` simulates it."""
 

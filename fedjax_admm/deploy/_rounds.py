@@ -8,12 +8,10 @@ from typing import Any
 
 from fedjax_admm._checks import count, scalar
 from fedjax_admm._host import write_atomically
-from fedjax_admm._shown import short_repr
 from fedjax_admm.deploy._asking import Ask, Round, ask_all, ask_round
 from fedjax_admm.deploy._study import Study
 
 
-@short_repr
 @dataclass(kw_only=True)
 class Rounds:
     """The rounds of a study over a transport.

@@ -12,13 +12,11 @@ import jax
 import jax.numpy as jnp
 
 from fedjax_admm._checks import InputError
-from fedjax_admm._shown import short_repr
 from fedjax_admm.capabilities import Subset, has
 from fedjax_admm.deploy._ends import ends_of
 from fedjax_admm.deploy.graph._ego import problem_of_node
 
 
-@short_repr
 @dataclass(frozen=True, kw_only=True)
 class Study:
     """What a deployment runs; a file names it `STUDY`, and every machine has the same file.

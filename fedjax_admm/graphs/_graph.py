@@ -29,7 +29,7 @@ from fedjax_admm._checks import (
     real_array,
     several,
 )
-from fedjax_admm._plots import LARGEST_PICTURE, picture, plot_graph
+from fedjax_admm._plots import plot_graph
 from fedjax_admm._pytrees import pytree_dataclass
 
 _GRAPH = "a graph of fedjax_admm.graphs"
@@ -58,12 +58,6 @@ class Graph:
           axes: what to draw into; new ones if None.
         """
         return plot_graph(self, values, positions, axes)
-
-    def _picture(self) -> str:
-        """Return a small picture for a notebook, "" for a large graph."""
-        if self.num_nodes > LARGEST_PICTURE or self.heads.ndim > 1:
-            return ""
-        return picture(lambda axes: plot_graph(self, None, None, axes))
 
     @property
     def num_edges(self) -> int:

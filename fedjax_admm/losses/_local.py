@@ -28,7 +28,6 @@ import optax
 from fedjax_admm import kernels
 from fedjax_admm._linear_algebra import positive_inverse
 from fedjax_admm._pytrees import pytree_dataclass
-from fedjax_admm._shown import short_repr
 from fedjax_admm.capabilities import Gradients, Minimizers, Prox, TypicalNorm, Values
 from fedjax_admm.kernels import sum_of_squares
 from fedjax_admm.losses._squared import SquaredLoss
@@ -184,7 +183,6 @@ class LogisticLoss:
         return self.targets * products
 
 
-@short_repr
 class TrainedMemory(NamedTuple):
     """What the inexact prox of `TrainedLoss` remembers, stacked over nodes."""
 

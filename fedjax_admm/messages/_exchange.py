@@ -19,7 +19,6 @@ import jax.numpy as jnp
 
 from fedjax_admm._checks import InputError, build, declared, having, one_line
 from fedjax_admm._pytrees import pytree_dataclass
-from fedjax_admm._shown import short_repr
 from fedjax_admm._threefry import fold_in, split
 from fedjax_admm.messages._channels import Channel, Identity
 from fedjax_admm.messages.aggregators._aggregators import Aggregator, Mean
@@ -33,7 +32,6 @@ _EXCHANGE = 0x6D657373
 _CHANNEL = ("init", "encode", "bits", "in_order")
 
 
-@short_repr
 class ChannelState(NamedTuple):
     """Memory of the messages of one direction, stacked over senders."""
 
@@ -46,7 +44,6 @@ class ChannelState(NamedTuple):
     last: Any  # shape=(receivers, ...): what the aggregator returned last
 
 
-@short_repr
 class Delivery(NamedTuple):
     """Result of sending the messages of a round."""
 

@@ -40,14 +40,12 @@ import jax.numpy as jnp
 import numpy as np
 
 from fedjax_admm._checks import InputError
-from fedjax_admm._shown import short_repr
 from fedjax_admm._threefry import hashed, is_threefry, one_loop
 
 # The part of delta that the sampler's tail may add to it.
 TAIL_SHARE = 0.01
 
 
-@short_repr
 class _Precision(NamedTuple):
     """How a number of some dtype is drawn."""
 

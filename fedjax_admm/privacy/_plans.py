@@ -20,7 +20,6 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from fedjax_admm._checks import InputError, count, one_of
-from fedjax_admm._shown import short_repr
 from fedjax_admm.privacy import accountant
 
 NOMINAL = "nominal, no guarantee"
@@ -60,7 +59,6 @@ def rounded_up(number: float, digits: int = 4) -> str:
     return f"{float(Context(digits, ROUND_CEILING).plus(exact)):.{digits}g}"
 
 
-@short_repr
 class Spent(NamedTuple):
     """What clients have spent; arrays of the shape of the counts, float64."""
 
@@ -70,7 +68,6 @@ class Spent(NamedTuple):
     label: str  # "" or, without clipping, `NOMINAL`
 
 
-@short_repr
 @dataclass(frozen=True, eq=False)
 class Plan:
     """The noise of a run's releases; build it with `zcdp_plan` or `approximate_plan`."""
@@ -166,7 +163,6 @@ class Plan:
         )
 
 
-@short_repr
 class Accounting(NamedTuple):
     """A way to add up what releases cost."""
 

@@ -16,7 +16,6 @@ import numpy as np
 from fedjax_admm._checks import InputError, count, number as checked_number, several, typed_key
 from fedjax_admm._host import compiled
 from fedjax_admm._run import Measure
-from fedjax_admm._shown import short_repr
 from fedjax_admm.measures import consensus_error
 from fedjax_admm.search import grid_search
 
@@ -27,7 +26,6 @@ UNACCOUNTED = (
 """What is to be said wherever a tuned setting is used."""
 
 
-@short_repr
 class PrivateSetting(NamedTuple):
     """The numbers of a private solver; fields that a method does not have are not used."""
 
@@ -38,7 +36,6 @@ class PrivateSetting(NamedTuple):
     tau: float  # each release has 1 / tau of the budget of the one before it
 
 
-@short_repr
 class Tuned(NamedTuple):
     """What `tune_private` returns."""
 

@@ -15,13 +15,11 @@ import numpy as np
 
 from fedjax_admm._host import compiled
 from fedjax_admm._pytrees import pytree_dataclass
-from fedjax_admm._shown import short_repr
 
 # Clients whose samples are made on demand are processed in groups of so many.
 _AT_ONCE = 64
 
 
-@short_repr
 class Client(NamedTuple):
     """The samples of one client, as functions of them receive it."""
 

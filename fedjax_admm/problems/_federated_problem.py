@@ -35,7 +35,6 @@ import jax.numpy as jnp
 
 from fedjax_admm._checks import InputError
 from fedjax_admm._pytrees import FlatLayout, pytree_dataclass
-from fedjax_admm._shown import short_repr
 from fedjax_admm._threefry import fold_in, of_kind, one_loop
 from fedjax_admm.capabilities import KeptStates, kept_states
 from fedjax_admm.graphs import Graph
@@ -63,7 +62,6 @@ _SOLO_STEPS = 200
 _LATE = 1_000_000
 
 
-@short_repr
 class Batch(NamedTuple):
     """Which minibatch: the number of a step within the draws of a key."""
 
@@ -71,7 +69,6 @@ class Batch(NamedTuple):
     step: jax.Array  # shape=(), int32
 
 
-@short_repr
 @dataclass(frozen=True)
 class Difference:
     """A loss that is the difference of two convex functions."""
@@ -84,7 +81,6 @@ class Difference:
         return self.convex(params, sample) - self.concave(params, sample)
 
 
-@short_repr
 class MovingStates(NamedTuple):
     """The states of clients whose private parts move with every gradient."""
 

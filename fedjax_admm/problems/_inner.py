@@ -32,7 +32,6 @@ from fedjax_admm._checks import (
 from fedjax_admm._cutting_planes import minimize_by_planes
 from fedjax_admm._linear_algebra import conjugate_gradients
 from fedjax_admm._pytrees import FlatLayout, pytree_dataclass
-from fedjax_admm._shown import short_repr
 from fedjax_admm.kernels import inexact_prox, safe_norm
 from fedjax_admm.problems._client_arrays import one_client
 from fedjax_admm.problems._client_data import BucketedData, ClientData
@@ -45,7 +44,6 @@ _SLACK = 1e-6
 _ROUNDING = 8
 
 
-@short_repr
 class InnerMemory(NamedTuple):
     """The memory of an inner solver for one client."""
 

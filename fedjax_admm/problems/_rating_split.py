@@ -14,13 +14,11 @@ import numpy as np
 
 from fedjax_admm._checks import default_float
 from fedjax_admm._pytrees import pytree_dataclass
-from fedjax_admm._shown import short_repr
 from fedjax_admm.ratings.blocks import ClientRatings, in_blocks
 
 _ROUNDING = 1e-3  # share * count in float32 may fall short of the whole number that it is
 
 
-@short_repr
 @dataclass(frozen=True)
 class Shape:
     """How many there are."""

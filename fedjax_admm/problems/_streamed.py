@@ -17,14 +17,12 @@ import numpy as np
 from fedjax_admm._checks import InputError, NotHereError, count, is_concrete, listed
 from fedjax_admm._host import ahead
 from fedjax_admm._pytrees import pytree_dataclass
-from fedjax_admm._shown import short_repr
 from fedjax_admm.problems._client_data import StackedData, padded_sizes
 
 # What goes through all clients reads so many at a time.
 _AT_ONCE = 64
 
 
-@short_repr
 class Streamed(NamedTuple):
     """What `streamed` returns."""
 

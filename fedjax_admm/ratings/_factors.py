@@ -9,11 +9,9 @@ from jax.typing import ArrayLike
 
 from fedjax_admm._checks import InputError, count, finite_array, one_line, scalar
 from fedjax_admm._pytrees import pytree_dataclass
-from fedjax_admm._shown import short_repr
 from fedjax_admm.kernels import factor_residual
 
 
-@short_repr
 class Factors(NamedTuple):
     """A model of ratings: user t of a client rates item j with `u_t^T v_j`, standardised."""
 

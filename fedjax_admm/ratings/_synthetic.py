@@ -16,11 +16,9 @@ import numpy as np
 
 from fedjax_admm._checks import InputError, count, default_float, typed_key
 from fedjax_admm._pytrees import pytree_dataclass
-from fedjax_admm._shown import short_repr
 from fedjax_admm._threefry import one_loop
 
 
-@short_repr
 class Shape(NamedTuple):
     """Size of a table of ratings."""
 

@@ -15,10 +15,8 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from fedjax_admm._checks import InputError, count
-from fedjax_admm._shown import short_repr
 
 
-@short_repr
 @dataclass(frozen=True, eq=False)
 class Ratings:
     """The known entries of a matrix of users and items, sorted by user, then by item."""

@@ -14,13 +14,11 @@ import jax.numpy as jnp
 import numpy as np
 
 from fedjax_admm._host import cores
-from fedjax_admm._shown import short_repr
 from fedjax_admm.ratings.blocks import BLOCK, ClientRatings
 
 _ALIGNED = 64  # bytes: an array that starts at such a place becomes a device's without a copy
 
 
-@short_repr
 @dataclass(frozen=True)
 class Home:
     """Where the users of a table live."""
@@ -31,7 +29,6 @@ class Home:
     num_items: int
 
 
-@short_repr
 class Lists(NamedTuple):
     """The ratings of all clients, and how they were standardised."""
 
@@ -124,7 +121,6 @@ def sort_by_client(
     return Lists(*made, mean=mean, deviation=deviation)
 
 
-@short_repr
 @dataclass
 class _Filling:
     """A list that is being filled, flat."""

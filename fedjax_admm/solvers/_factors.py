@@ -14,7 +14,6 @@ from typing import Any, ClassVar, NamedTuple
 import jax
 
 from fedjax_admm._checks import declared
-from fedjax_admm._shown import short_repr
 from fedjax_admm.capabilities import FactorData
 from fedjax_admm.ratings import Factors, FactorStart, check_factor_start, uniform_start
 from fedjax_admm.solvers._messages import StarState
@@ -22,7 +21,6 @@ from fedjax_admm.solvers._star import StarSolver
 from fedjax_admm.traffic import Traffic
 
 
-@short_repr
 class FactorsState(StarState):
     """The state of a solver of factor models: that of a star."""
 
@@ -39,7 +37,6 @@ class FactorsState(StarState):
         return Factors(self.clients.users, self.server)
 
 
-@short_repr
 class RatingsOf(NamedTuple):
     """The ratings of some clients."""
 

@@ -39,7 +39,6 @@ import numpy as np
 from jax.ops import segment_sum
 
 from fedjax_admm._checks import is_concrete
-from fedjax_admm._shown import short_repr
 from fedjax_admm.capabilities import Subset, has
 from fedjax_admm.graphs import Graph, metropolis_weights
 from fedjax_admm.kernels import edge_difference
@@ -53,7 +52,6 @@ from fedjax_admm.solvers.graph._blocks import replace_rows
 from fedjax_admm.traffic import Traffic
 
 
-@short_repr
 class GraphState(NamedTuple):
     """The state of a solver whose nodes have neighbours."""
 
@@ -63,7 +61,6 @@ class GraphState(NamedTuple):
     exchange: Any = ()  # ChannelState; () where nothing happens to messages
 
 
-@short_repr
 class FlowsState(GraphState):
     """The state of a solver with flows on edges."""
 
@@ -73,7 +70,6 @@ class FlowsState(GraphState):
         return self.edges
 
 
-@short_repr
 class Heard(NamedTuple):
     """Input of the nodes of a round, stacked over them."""
 

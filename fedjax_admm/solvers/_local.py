@@ -26,7 +26,6 @@ from fedjax_admm._checks import (
     positive,
 )
 from fedjax_admm._pytrees import pytree_dataclass
-from fedjax_admm._shown import short_repr
 from fedjax_admm.capabilities import Gradients, Prox, kept_states, slopes_and_states
 from fedjax_admm.schedules import Schedule, ScheduleLike
 from fedjax_admm.solvers._declared import scheduled
@@ -36,7 +35,6 @@ Pull: TypeAlias = Callable[[jax.Array], jax.Array] | None
 """What is added to the gradients, (clients, dim) to the same; nothing if None."""
 
 
-@short_repr
 class StepsMemory(NamedTuple):
     """What steps along gradients remember of every client, stacked."""
 

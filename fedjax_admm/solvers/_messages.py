@@ -6,12 +6,10 @@ import jax
 import jax.numpy as jnp
 from jax.ops import segment_sum
 
-from fedjax_admm._shown import short_repr
 from fedjax_admm.messages import ChannelState
 from fedjax_admm.participation import where_active
 
 
-@short_repr
 class Said(NamedTuple):
     """Messages for the present round alone, stacked over the clients."""
 
@@ -21,7 +19,6 @@ class Said(NamedTuple):
     beside: jax.Array | None = None  # shape=(clients,): a number that travels uncompressed
 
 
-@short_repr
 class Upload(NamedTuple):
     """Messages that the server remembers until the next one, stacked over the clients."""
 
@@ -30,7 +27,6 @@ class Upload(NamedTuple):
     weighted: tuple[jax.Array, ...] | None = None  # weights times values; computed if None
 
 
-@short_repr
 class Received(NamedTuple):
     """Means and sums of the messages of a round, for the server."""
 
@@ -47,7 +43,6 @@ class Received(NamedTuple):
     beside: jax.Array | None = None  # shape=(): mean over those who send
 
 
-@short_repr
 class Memory(NamedTuple):
     """Memory of the server, of uploads without an exchange."""
 
@@ -58,7 +53,6 @@ class Memory(NamedTuple):
     # `compensates`
 
 
-@short_repr
 class ExchangeState(NamedTuple):
     """Memory of both ends, of messages that pass an exchange."""
 
@@ -66,7 +60,6 @@ class ExchangeState(NamedTuple):
     down: Any  # of the channels down, for every array that the server sends
 
 
-@short_repr
 class StarState(NamedTuple):
     """The state of a solver with one server."""
 
@@ -76,7 +69,6 @@ class StarState(NamedTuple):
     exchange: ExchangeState | Memory
 
 
-@short_repr
 class Each(NamedTuple):
     """A part of a broadcast of which every client reads its own row; no channel compresses it."""
 

@@ -1,7 +1,6 @@
 """One import for the files of solvers: base classes, messages, and declarations of fields."""
 
 from fedjax_admm._pytrees import pytree_dataclass as pytree_dataclass
-from fedjax_admm._shown import short_repr as short_repr
 from fedjax_admm.messages import Exchange as Exchange
 from fedjax_admm.penalties import Penalty as Penalty
 from fedjax_admm.solvers._declared import (

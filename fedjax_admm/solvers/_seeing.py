@@ -12,14 +12,12 @@ import jax
 import jax.numpy as jnp
 
 from fedjax_admm._checks import InputError
-from fedjax_admm._shown import short_repr
 from fedjax_admm.capabilities import at_state
 from fedjax_admm.kernels import safe_norm
 from fedjax_admm.schedules import SeeingFormula
 from fedjax_admm.solvers._declared import with_values
 
 
-@short_repr
 class Kept(NamedTuple):
     """What clients keep of what they have seen, stacked."""
 
@@ -30,7 +28,6 @@ class Kept(NamedTuple):
     last: jax.Array  # shape=(clients,), int32: one more than the number of the last one; 0 before
 
 
-@short_repr
 class Watched(NamedTuple):
     """The clients of a solver with schedules that see; what it keeps for them are its fields."""
 

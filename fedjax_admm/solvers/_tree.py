@@ -35,7 +35,6 @@ import jax.numpy as jnp
 from jax.ops import segment_sum
 
 from fedjax_admm._checks import is_concrete
-from fedjax_admm._shown import short_repr
 from fedjax_admm._threefry import split
 from fedjax_admm.capabilities import OnTree, first_model
 from fedjax_admm.messages import ChannelState, Exchange, Identity
@@ -46,7 +45,6 @@ from fedjax_admm.traffic import Traffic
 from fedjax_admm.trees import Tree
 
 
-@short_repr
 class TreeUpload(NamedTuple):
     """Uploads of the nodes of one level, which their parents remember, stacked over the nodes."""
 
@@ -55,7 +53,6 @@ class TreeUpload(NamedTuple):
     weighted: jax.Array  # shape=(nodes, dim): weights times values
 
 
-@short_repr
 class FromChildren(NamedTuple):
     """Sums of the last uploads of the children of the servers of a level, stacked over these."""
 
@@ -63,7 +60,6 @@ class FromChildren(NamedTuple):
     weight: jax.Array  # shape=(servers, 1): sum of the weights
 
 
-@short_repr
 class Reading(NamedTuple):
     """Models that the nodes of one level have read of their parents, stacked over the nodes."""
 
@@ -71,7 +67,6 @@ class Reading(NamedTuple):
     model: jax.Array  # shape=(nodes, dim): what was read last
 
 
-@short_repr
 class TreeExchange(NamedTuple):
     """Memory of both ends, of messages that pass an exchange, by level."""
 
@@ -80,7 +75,6 @@ class TreeExchange(NamedTuple):
     last: tuple[Any, ...]  # shapes=(servers, dim), the root first: what aggregators returned
 
 
-@short_repr
 class HierarchyState(NamedTuple):
     """The state of a solver on a tree."""
 

@@ -10,7 +10,6 @@ import numpy as np
 from jax.typing import ArrayLike
 
 from fedjax_admm._checks import is_real
-from fedjax_admm._shown import short_repr
 from fedjax_admm.testing._shared import (
     NO_BRANCH,
     SAFE,
@@ -37,7 +36,6 @@ _GRID = 2001
 _HALF = (np.float16, jnp.bfloat16, np.float32)
 
 
-@short_repr
 class Bench(NamedTuple):
     """What is checked of a proximal map."""
 

@@ -10,7 +10,6 @@ import numpy as np
 from fedjax_admm import participation
 from fedjax_admm._checks import InputError, count, scalar
 from fedjax_admm._run import check_methods, run
-from fedjax_admm._shown import short_repr
 from fedjax_admm.capabilities import Subset, check_capabilities, has
 from fedjax_admm.protocol import RoundInfo
 from fedjax_admm.testing._shared import (
@@ -34,7 +33,6 @@ from fedjax_admm.testing._shared import (
 _CLOSE = 1e-4  # of numbers that agree up to rounding
 
 
-@short_repr
 class _Bench(NamedTuple):
     solver: Any
     problem: Any

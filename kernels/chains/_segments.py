@@ -16,11 +16,9 @@ import jax
 import jax.numpy as jnp
 from jax import Array, lax
 
-from fedjax_admm._shown import short_repr
 from fedjax_admm.kernels._loops import scan, while_loop
 
 
-@short_repr
 class _Forward(NamedTuple):
     entry: Array  # of the entry whose knots are looked for; shape=(), dtype=jnp.int32, as the next
     left: Array  # first knot in the queue

@@ -8,7 +8,6 @@ import jax
 import jax.numpy as jnp
 from jax import Array
 
-from fedjax_admm._shown import short_repr
 from fedjax_admm.kernels._arguments import Real
 from fedjax_admm.kernels._loops import scan
 from fedjax_admm.kernels._safe import safe_norm
@@ -26,7 +25,6 @@ class Optimizer(Protocol):
         ...
 
 
-@short_repr
 class InexactProx(NamedTuple):
     """A proximal map with a memory.
 
@@ -39,7 +37,6 @@ class InexactProx(NamedTuple):
     prox: Callable[..., tuple[Any, Any]]
 
 
-@short_repr
 class InexactMemory(NamedTuple):
     """What an inexact proximal map remembers.
 

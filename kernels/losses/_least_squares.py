@@ -7,7 +7,6 @@ import numpy as np
 from jax import Array
 from jax.core import Tracer
 
-from fedjax_admm._shown import short_repr
 from fedjax_admm.kernels._arguments import Real, check_system, matched, widened
 from fedjax_admm.kernels.losses._spectrum import (
     coordinates,
@@ -19,7 +18,6 @@ from fedjax_admm.kernels.losses._spectrum import (
 from fedjax_admm.kernels.matrices._decompositions import decompose, times
 
 
-@short_repr
 class LeastSquaresFactor(NamedTuple):
     """The loss `||A x - b||^2 / 2` in its own coordinates; build it with `least_squares_factor`.
 

@@ -7,7 +7,6 @@ import numpy as np
 from jax import Array
 from jax.core import Tracer
 
-from fedjax_admm._shown import short_repr
 from fedjax_admm.kernels._arguments import Real, check_system, matched, widened
 from fedjax_admm.kernels.losses._spectrum import (
     coordinates,
@@ -19,7 +18,6 @@ from fedjax_admm.kernels.losses._spectrum import (
 from fedjax_admm.kernels.matrices._decompositions import decompose_symmetric, times
 
 
-@short_repr
 class QuadraticFactor(NamedTuple):
     """The function `x^T Q x / 2 + q^T x` in its own coordinates; build it with `quadratic_factor`.
 

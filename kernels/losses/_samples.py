@@ -16,7 +16,6 @@ import numpy as np
 from jax import Array
 from jax.core import Tracer
 
-from fedjax_admm._shown import short_repr
 from fedjax_admm.kernels._arguments import Real, check_system, demand_proxes, matched, widened
 from fedjax_admm.kernels._gaps import approximate
 from fedjax_admm.kernels._loops import scan, while_loop
@@ -31,7 +30,6 @@ _BETWEEN, _RELAXATION, _CHANGE, _GAIN = 20, 1.6, 5.0, 0.1
 _SPREAD = 1e-2
 
 
-@short_repr
 class SampleFactor(NamedTuple):
     """Residuals `A x - b` of samples; build it with `sample_factor`.
 
@@ -50,7 +48,6 @@ class SampleFactor(NamedTuple):
     weight: Array
 
 
-@short_repr
 class SampleProx(NamedTuple):
     """What the proximal map of a loss of samples found.
 

@@ -14,7 +14,6 @@ import jax.numpy as jnp
 from jax import Array
 from jax.lax import stop_gradient
 
-from fedjax_admm._shown import short_repr
 from fedjax_admm.kernels._arguments import Real, matched, widened
 from fedjax_admm.kernels._loops import while_loop
 from fedjax_admm.kernels._safe import safe_ratio, unit_of
@@ -22,7 +21,6 @@ from fedjax_admm.kernels._safe import safe_ratio, unit_of
 _SWEEPS = 3  # after a step of Newton's method that failed
 
 
-@short_repr
 class Distance(NamedTuple):
     """What a distance means for a matrix v, shifts of its columns, and the sums of its rows."""
 

@@ -7,12 +7,10 @@ import jax
 import jax.numpy as jnp
 from jax import Array
 
-from fedjax_admm._shown import short_repr
 from fedjax_admm.kernels._arguments import Real, matched, widened
 from fedjax_admm.kernels.matrices._decompositions import decompose, times
 
 
-@short_repr
 class AffineFactor(NamedTuple):
     """An affine set `{x: basis x = level}`; build it with `affine_factor`.
 
@@ -25,7 +23,6 @@ class AffineFactor(NamedTuple):
     level: Array
 
 
-@short_repr
 class GraphFactor(NamedTuple):
     """The graph of a linear map; build it with `graph_factor`.
 

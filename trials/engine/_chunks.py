@@ -19,7 +19,6 @@ import numpy as np
 
 from fedjax_admm._checks import InputError
 from fedjax_admm._host import digest_of_arrays, digest_of_json
-from fedjax_admm._shown import short_repr
 from fedjax_admm.trials.files import read_archive, write_arrays
 from fedjax_admm.trials.folders import remove_unfinished
 
@@ -33,7 +32,6 @@ last."""
 _CHANGED = "move it away to have its trials computed again"
 
 
-@short_repr
 class Chunk(NamedTuple):
     """A file of trials, and what it tells about itself."""
 

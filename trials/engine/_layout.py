@@ -14,7 +14,6 @@ import jax
 from jax.extend.core import ClosedJaxpr
 
 from fedjax_admm._checks import InputError, count
-from fedjax_admm._shown import short_repr
 from fedjax_admm.lanes import suits_lanes
 from fedjax_admm.trials.engine._jaxprs import equations
 
@@ -42,7 +41,6 @@ _LEAST_CHUNKS = 4  # that a run is cut into, where that leaves whole micro-batch
 _GROWTH = 32  # times as many trials as in the chunk before, at most: a short one tells little
 
 
-@short_repr
 class Layout(NamedTuple):
     """How trials are cut up. The width decides the last bits; the chunk does not."""
 

@@ -35,7 +35,6 @@ from jax.sharding import Mesh
 from fedjax_admm._checks import InputError, count, is_concrete, typed_key
 from fedjax_admm._frames import dataset, tidy_frame
 from fedjax_admm._host import digest_of_json
-from fedjax_admm._shown import short_repr
 from fedjax_admm.devices import device_mesh
 from fedjax_admm.trials import folders, waiting
 from fedjax_admm.trials.engine import hosts
@@ -64,7 +63,6 @@ ones, and learns how many seconds all that are left will take."""
 _FIRST_LOOK = 50  # trials, or a few more
 
 
-@short_repr
 class Seconds(NamedTuple):
     """Where the time of a run went; chunks that were there already cost nothing."""
 
@@ -73,7 +71,6 @@ class Seconds(NamedTuple):
     transfer: float  # to the host, between processes and to the disk, while nothing is computed
 
 
-@short_repr
 class MonteCarlo(NamedTuple):
     """What `monte_carlo` returns."""
 

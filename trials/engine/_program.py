@@ -14,7 +14,6 @@ from jax.sharding import Mesh, NamedSharding, PartitionSpec
 
 from fedjax_admm._checks import InputError
 from fedjax_admm._host import NO_LIBRARY_REDUCTIONS, digest_of_json, known_options
-from fedjax_admm._shown import short_repr
 from fedjax_admm.lanes import lanes
 from fedjax_admm.trials.engine import hosts, memory
 from fedjax_admm.trials.engine._digest import digest_of_program
@@ -32,7 +31,6 @@ _COMPACT = {"xla_cpu_use_fusion_emitters": False}
 _MICRO_BATCH = "micro_batch_of_trials"  # what its function is called in the traced program
 
 
-@short_repr
 class Begun(NamedTuple):
     """Trials that the devices are computing."""
 
@@ -41,7 +39,6 @@ class Begun(NamedTuple):
     clock: float  # when they were begun
 
 
-@short_repr
 class Chunk(NamedTuple):
     """What one call computed."""
 
@@ -52,7 +49,6 @@ class Chunk(NamedTuple):
     stop: bool  # whether any process has to stop
 
 
-@short_repr
 @dataclass(frozen=True)
 class Lowered:
     """A chunk that has been traced, not compiled."""
@@ -68,7 +64,6 @@ class Lowered:
     seconds: float  # what tracing took
 
 
-@short_repr
 @dataclass(frozen=True)
 class Program:
     """A compiled chunk: call it with the number of its first trial."""

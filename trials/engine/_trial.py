@@ -9,13 +9,11 @@ import jax.numpy as jnp
 from jax.extend.core import ClosedJaxpr
 
 from fedjax_admm._checks import InputError
-from fedjax_admm._shown import short_repr
 
 Trial = Callable[[jax.Array], Mapping[str, Any]]
 """`trial(key) -> dict`: of arrays and numbers, and of such dicts, whose names join to "a/b"."""
 
 
-@short_repr
 class Traced(NamedTuple):
     """A trial as a program, traced once for its plan and for every lowering."""
 

@@ -26,7 +26,6 @@ from jax.experimental import multihost_utils
 from jax.sharding import Mesh, NamedSharding
 
 from fedjax_admm._checks import InputError, count
-from fedjax_admm._shown import short_repr
 
 HEARTBEAT_SECONDS = 30
 """A process that sends no sign of life for so many seconds counts as lost."""
@@ -327,7 +326,6 @@ def smallest(size: int | None) -> float:
     return -exchanged(False, -math.inf if size is None else -float(size)).largest
 
 
-@short_repr
 class Word(NamedTuple):
     """Result of an exchange between all processes."""
 

@@ -12,15 +12,12 @@ from importlib import import_module
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from fedjax_admm._shown import short_repr
-
 if TYPE_CHECKING:
     from fedjax_admm.trials.experiments._experiment import Experiment, Origin
 
 _FOLDER = Path(__file__).parent
 
 
-@short_repr
 class Headline(NamedTuple):
     """What `fedjax-admm list` says of an experiment, in the words of `Experiment`."""
 

@@ -16,7 +16,6 @@ import jax.numpy as jnp
 import numpy as np
 
 from fedjax_admm._checks import InputError, count, default_float, listed, number, one_line
-from fedjax_admm._shown import short_repr
 from fedjax_admm._threefry import one_loop
 from fedjax_admm.traffic import Traffic
 from fedjax_admm.trials import figures, limits
@@ -51,7 +50,6 @@ _MOST_VALUES = 1000  # of a sweep: each is traced and checked by itself
 _LARGEST = 2**31 - 1  # sizes are int32
 
 
-@short_repr
 @dataclass(frozen=True)
 class Sweep:
     """The number that varies between the points of a figure."""
@@ -62,7 +60,6 @@ class Sweep:
     static: bool = False  # shapes may depend on a value: a float, with a part of the program
 
 
-@short_repr
 @dataclass(frozen=True)
 class Origin:
     """Where an experiment was found that is not one of this package's own."""
@@ -85,7 +82,6 @@ def _usual_figure(results: "Results") -> "Figure":
     return figures.usual_figure(results)
 
 
-@short_repr
 @dataclass(frozen=True, kw_only=True)
 class Experiment:
     """Everything that `fedjax-admm run NAME` needs to know."""

@@ -13,7 +13,6 @@ from fedjax_admm import privacy
 from fedjax_admm._checks import count, default_float
 from fedjax_admm._pytrees import pytree_dataclass
 from fedjax_admm._run import Measure
-from fedjax_admm._shown import short_repr
 from fedjax_admm.measures import consensus_error
 from fedjax_admm.privacy import Plan, PrivateSetting, exact_release, gaussian_release
 from fedjax_admm.protocol import Solver
@@ -45,7 +44,6 @@ _zcdp_plan = lru_cache(maxsize=1024)(privacy.zcdp_plan)
 _approximate_plan = lru_cache(maxsize=1024)(privacy.approximate_plan)
 
 
-@short_repr
 class Recipe(NamedTuple):
     """How a private method is built from its setting."""
 

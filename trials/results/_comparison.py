@@ -7,7 +7,6 @@ from pathlib import Path
 import numpy as np
 
 from fedjax_admm._checks import InputError, listed, one_line
-from fedjax_admm._shown import short_repr
 from fedjax_admm.trials.results._contract import Results
 from fedjax_admm.trials.results._overview import metric_of
 from fedjax_admm.trials.results._reading import load
@@ -22,7 +21,6 @@ _ALIKE = ("experiment", "rounds", "x64", "data", "parameter")
 _HEADINGS = ("mean difference", "standard error", "median", "smaller in")
 
 
-@short_repr
 @dataclass(frozen=True)
 class ComparisonRow:
     """One method at one swept value; every entry of `difference` is a scalar."""
@@ -32,7 +30,6 @@ class ComparisonRow:
     difference: Difference
 
 
-@short_repr
 @dataclass(frozen=True)
 class Comparison:
     """Differences of a metric at the last record; smaller is better."""

@@ -18,7 +18,6 @@ import numpy as np
 
 from fedjax_admm._checks import InputError, listed
 from fedjax_admm._frames import optional
-from fedjax_admm._shown import short_repr
 from fedjax_admm.trials import files
 from fedjax_admm.trials.results._arrays import DETAILS, NONFINITE_ROUND, ROUND, SWEEP
 from fedjax_admm.trials.results._configuration import FINISHED
@@ -35,7 +34,6 @@ _COLUMNS = (
 )
 
 
-@short_repr
 @dataclass(frozen=True)
 class Results:
     """Results of a run, or of the trials that it has so far."""
@@ -43,9 +41,12 @@ class Results:
     config: Mapping[str, Any]
     sweep: np.ndarray  # shape=(sweep,)
     rounds: np.ndarray  # shape=(round,), int: rounds done at each record
-    arrays: Mapping[str, np.ndarray]  # "method/metric" -> (sweep, trial, round)
-    nonfinite: Mapping[str, np.ndarray]  # method -> (sweep, trial), int: 0 where there is none
-    details: Mapping[str, np.ndarray] = field(default_factory=dict)  # what else the figure shows
+    # "method/metric" -> (sweep, trial, round)
+    arrays: Mapping[str, np.ndarray] = field(repr=False)
+    # method -> (sweep, trial), int: 0 where there is none
+    nonfinite: Mapping[str, np.ndarray] = field(repr=False)
+    # what else the figure shows
+    details: Mapping[str, np.ndarray] = field(default_factory=dict, repr=False)
 
     @property
     def methods(self) -> list[str]:
@@ -115,19 +116,6 @@ class Results:
         # Experiments lie above their results. This is the one call upwards, when somebody asks.
         experiments = import_module("fedjax_admm.trials.experiments")
         return experiments.find_again(self.config).draw(self)
-
-    def _told(self) -> list[tuple[str, Any]]:
-        """Return the lines that a notebook shows."""
-        about = ("experiment", "title", "seed", "methods", "metrics")
-        failed = {name: int(np.sum(each > 0)) for name, each in self.nonfinite.items()}
-        return [
-            *((name, self.config[name]) for name in about if name in self.config),
-            ("trials", self.extent if "trials" in self.config else self.trials),
-            (self.config["parameter"], self.sweep),
-            ("rounds", self.rounds),
-            ("trials that failed", {name: number for name, number in failed.items() if number}),
-            ("details", tuple(self.details)),
-        ]
 
     def to_dataframe(
         self, *, summary: bool = False, method: str | None = None, metric: str | None = None

@@ -4,7 +4,6 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from fedjax_admm._checks import InputError, listed
-from fedjax_admm._shown import short_repr
 from fedjax_admm.trials.results._contract import Results
 from fedjax_admm.trials.results._summaries import Summary, summarize
 from fedjax_admm.trials.results._text_table import number_text, text_lines, text_table
@@ -12,7 +11,6 @@ from fedjax_admm.trials.results._text_table import number_text, text_lines, text
 _SOME = 12  # recorded rounds that a mistake names
 
 
-@short_repr
 @dataclass(frozen=True)
 class OverviewRow:
     """One method at one swept value; every entry of `numbers` is a scalar."""
@@ -22,7 +20,6 @@ class OverviewRow:
     numbers: Summary
 
 
-@short_repr
 @dataclass(frozen=True)
 class Overview:
     """A metric of every method that has it, at every swept value, after some rounds."""

@@ -5,11 +5,9 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from fedjax_admm._shown import short_repr
 from fedjax_admm.trials.results._frames import summary_dataset, summary_frame
 
 
-@short_repr
 class Summary(NamedTuple):
     """Statistics of the finite trials; NaN where there are too few of them."""
 
@@ -60,7 +58,6 @@ def summarize(values: np.ndarray, axis: int) -> Summary:
     return Summary(trials, mean, error, median, q10, q90, trials - number)
 
 
-@short_repr
 class Difference(NamedTuple):
     """Differences between two methods, on the same trials or on independent ones."""
 

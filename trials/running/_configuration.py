@@ -13,7 +13,6 @@ from typing import Any
 import jax
 
 from fedjax_admm._checks import InputError, count
-from fedjax_admm._shown import short_repr
 from fedjax_admm.trials.experiments import Experiment
 from fedjax_admm.trials.figures import FigureFiles, figure_files
 from fedjax_admm.trials.programs import code_digest
@@ -21,7 +20,6 @@ from fedjax_admm.trials.programs import code_digest
 DEFAULT_SEED = 2025
 
 
-@short_repr
 @dataclass(frozen=True)
 class Request:
     """What a person asked for; None means the default, or what the resumed run had."""

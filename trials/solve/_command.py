@@ -20,7 +20,6 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from fedjax_admm._checks import InputError
-from fedjax_admm._shown import short_repr
 from fedjax_admm._version import __version__
 from fedjax_admm.trials import figures, files, folders, results
 from fedjax_admm.trials.solve._settings import Settings
@@ -58,7 +57,6 @@ class Stages:
         self.seconds[name] = perf_counter() - start
 
 
-@short_repr
 @dataclass(frozen=True)
 class Solution:
     """The result of a family, ready to be read and written."""

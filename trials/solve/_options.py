@@ -13,13 +13,11 @@ import typer
 from typer.models import OptionInfo
 
 from fedjax_admm._checks import InputError, count, flag as check_flag, one_line, one_of
-from fedjax_admm._shown import short_repr
 
 LARGEST_SEED, LARGEST_WHOLE = 2**32 - 1, 2**63 - 1
 MOST_ROUNDS = 2**31 - 1  # rounds are counted in int32
 
 
-@short_repr
 class Option(OptionInfo):
     """An option: what typer shows, and how its value is checked."""
 

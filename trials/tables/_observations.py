@@ -12,12 +12,10 @@ import numpy as np
 
 from fedjax_admm._checks import InputError, listed
 from fedjax_admm._host import MISSING, Table, read_table
-from fedjax_admm._shown import short_repr
 
 INTERCEPT = "intercept"
 
 
-@short_repr
 @dataclass(frozen=True)
 class Observations:
     """The observations of every node, ready for regression."""

@@ -7,13 +7,11 @@ import numpy as np
 
 from fedjax_admm._checks import InputError
 from fedjax_admm._host import read_table
-from fedjax_admm._shown import short_repr
 
 AXES = ("x", "y", "z")
 _FORM = "x, y, [z,] range"
 
 
-@short_repr
 @dataclass(frozen=True)
 class RangeTable:
     """Measurements as read from a file."""

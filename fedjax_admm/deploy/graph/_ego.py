@@ -18,7 +18,6 @@ import numpy as np
 from fedjax_admm._checks import default_float
 from fedjax_admm._pytrees import pytree_dataclass
 from fedjax_admm._run import round_keys
-from fedjax_admm._shown import short_repr
 from fedjax_admm.devices import row_of
 from fedjax_admm.graphs import Graph
 from fedjax_admm.participation import where_active
@@ -60,7 +59,6 @@ class Ego(NamedTuple):
     ends: Any  # shape=(D,), int32: 0 where the node is the head of an edge, 1 for the tail
 
 
-@short_repr
 class NodeState(NamedTuple):
     """What a node remembers between rounds."""
 
@@ -73,7 +71,6 @@ class NodeState(NamedTuple):
     curvature: jax.Array  # shape=(): the largest of all nodes
 
 
-@short_repr
 class Sent(NamedTuple):
     """A node's own part of a round, which counts if its message is received in time."""
 

@@ -12,7 +12,6 @@ import numpy as np
 
 from fedjax_admm._checks import InputError, count
 from fedjax_admm._run import in_dtype_of, init_key
-from fedjax_admm._shown import short_repr
 from fedjax_admm.capabilities import Subset, check_capabilities, has
 from fedjax_admm.deploy._files import load, save
 from fedjax_admm.deploy._links import check_deployable, number
@@ -38,7 +37,6 @@ from fedjax_admm.solvers.private._network import PrivateSolver
 _LEDGER = b"privacy ledger"  # of any solver, in the place of a digest
 
 
-@short_repr
 class Released(NamedTuple):
     """All releases that have left a node, for `privacy.ledger`.
 

@@ -9,7 +9,6 @@ import numpy as np
 
 from fedjax_admm import trees
 from fedjax_admm._checks import finite_array
-from fedjax_admm._shown import short_repr
 from fedjax_admm.deploy._asking import Ask, Round, ask_all, ask_round
 from fedjax_admm.deploy._messages import Kind
 from fedjax_admm.deploy.tree._clients import Child
@@ -25,7 +24,6 @@ from fedjax_admm.deploy.tree._work import (
 from fedjax_admm.solvers._tree import TreeSolver, TreeUpload
 
 
-@short_repr
 class Children(NamedTuple):
     """How a middle node reaches its children, and how long it waits for them."""
 

@@ -8,14 +8,12 @@ import jax.numpy as jnp
 
 from fedjax_admm import trees
 from fedjax_admm._run import round_keys
-from fedjax_admm._shown import short_repr
 from fedjax_admm.messages import ChannelState
 from fedjax_admm.participation import where_active
 from fedjax_admm.solvers._messages import stacked
 from fedjax_admm.solvers._tree import HierarchyState, TreeExchange, TreeUpload
 
 
-@short_repr
 class Below(NamedTuple):
     """What a server remembers of its children, stacked over them."""
 
@@ -28,7 +26,6 @@ class Below(NamedTuple):
     heard: jax.Array  # shape=(children,), int32: one more than the pass; 0 for never
 
 
-@short_repr
 class NodeState(NamedTuple):
     """What a node remembers."""
 

@@ -11,7 +11,6 @@ from typing import NamedTuple
 import jax
 import jax.numpy as jnp
 
-from fedjax_admm._shown import short_repr
 from fedjax_admm.messages.aggregators._network import sort_columns
 
 
@@ -22,7 +21,6 @@ class AnyNumber:
         """Accept any number of vectors."""
 
 
-@short_repr
 class Ranked(NamedTuple):
     """Vectors by group, and within a group every coordinate in its own order; the absent last."""
 

@@ -24,7 +24,6 @@ from jax.typing import ArrayLike
 
 from fedjax_admm._checks import build, counted, declared, number, option, ranged
 from fedjax_admm._pytrees import pytree_dataclass
-from fedjax_admm._shown import short_repr
 from fedjax_admm._threefry import one_loop
 from fedjax_admm.messages.attacks._byzantine import (
     ByzantineAttack,
@@ -135,7 +134,6 @@ class ConstantMessage(ByzantineAttack):
         return with_false(values, false[None], byzantine & present), memory
 
 
-@short_repr
 class Past(NamedTuple):
     """Memory of `stale_replay`, stacked over senders."""
 

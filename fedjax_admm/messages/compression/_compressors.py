@@ -37,7 +37,6 @@ import jax.numpy as jnp
 
 from fedjax_admm._checks import count, one_of
 from fedjax_admm._pytrees import pytree_dataclass
-from fedjax_admm._shown import short_repr
 from fedjax_admm._threefry import one_loop
 from fedjax_admm.kernels import safe_norm
 from fedjax_admm.messages._channels import Link
@@ -107,7 +106,6 @@ class Rounding(Compressor, Protocol):
         return arrives + (message - fixed), state
 
 
-@short_repr
 class Levels(NamedTuple):
     """The code of `qsgd`: arrays, or their fields on the wire."""
 
@@ -176,7 +174,6 @@ def qsgd(levels: int) -> QSGD:
     return QSGD(count("levels", levels, at_most=2**24))
 
 
-@short_repr
 class Powers(NamedTuple):
     """The code of `natural`: arrays, or their fields on the wire."""
 
@@ -242,7 +239,6 @@ def natural() -> Natural:
     return Natural()
 
 
-@short_repr
 class Signs(NamedTuple):
     """The code of `scaled_sign`: arrays, or their fields on the wire."""
 
@@ -291,7 +287,6 @@ def scaled_sign() -> ScaledSign:
     return ScaledSign()
 
 
-@short_repr
 class Entries(NamedTuple):
     """The code of `top_k` and `rand_k`: arrays, or their fields on the wire."""
 

@@ -29,11 +29,9 @@ from jax.typing import ArrayLike
 
 from fedjax_admm._checks import build, declared, having, optional, scalar
 from fedjax_admm._pytrees import pytree_dataclass
-from fedjax_admm._shown import short_repr
 from fedjax_admm.messages._channels import Channel
 
 
-@short_repr
 class Remainder(NamedTuple):
     """Memory of `error_feedback`."""
 
@@ -41,7 +39,6 @@ class Remainder(NamedTuple):
     channel: Any  # of the channel inside
 
 
-@short_repr
 class Held(NamedTuple):
     """Memory of `differences`."""
 

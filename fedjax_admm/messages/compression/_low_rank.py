@@ -15,12 +15,10 @@ import jax.numpy as jnp
 
 from fedjax_admm._checks import InputError, count
 from fedjax_admm._pytrees import pytree_dataclass
-from fedjax_admm._shown import short_repr
 from fedjax_admm.messages._channels import Link
 from fedjax_admm.messages.compression._wire import Number, bits_of
 
 
-@short_repr
 class Factors(NamedTuple):
     """The code of `low_rank` for an (m, n) matrix: arrays, or their fields on the wire."""
 

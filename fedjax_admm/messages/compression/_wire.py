@@ -23,11 +23,9 @@ import jax.numpy as jnp
 import numpy as np
 
 from fedjax_admm._checks import InputError
-from fedjax_admm._shown import short_repr
 from fedjax_admm.traffic import NUMBER
 
 
-@short_repr
 @dataclass(frozen=True)
 class Whole:
     """Whole numbers that are not negative."""
@@ -52,7 +50,6 @@ class Whole:
         return (digits @ powers).astype(np.int32).reshape(self.shape)
 
 
-@short_repr
 @dataclass(frozen=True)
 class Flag:
     """Truth values."""
@@ -73,7 +70,6 @@ class Flag:
         return bits.astype(bool).reshape(self.shape)
 
 
-@short_repr
 @dataclass(frozen=True)
 class Number:
     """Floats of 32 bits; of 64, where a run in double precision must keep all of them."""
@@ -101,7 +97,6 @@ class Number:
         return np.dtype(f">f{self.width // 8}")
 
 
-@short_repr
 @dataclass(frozen=True)
 class Half:
     """Floats of 16 bits."""
@@ -124,7 +119,6 @@ class Half:
         return whole.astype(np.uint16).view(jnp.dtype(self.dtype))
 
 
-@short_repr
 @dataclass(frozen=True)
 class Known:
     """Numbers that both ends know, given the key that they share."""

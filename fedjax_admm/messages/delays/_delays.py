@@ -19,7 +19,6 @@ import jax.numpy as jnp
 
 from fedjax_admm._checks import having
 from fedjax_admm._pytrees import pytree_dataclass
-from fedjax_admm._shown import short_repr
 
 
 class Delay(Protocol):
@@ -79,7 +78,6 @@ check_delay = having(
 )
 
 
-@short_repr
 class Transit(NamedTuple):
     """Messages on their way: a ring of slots, one per round in which something may arrive."""
 

@@ -38,7 +38,6 @@ from fedjax_admm.solvers._factors import FactorSolver, RatingsOf, start_of, star
 from fedjax_admm.traffic import Traffic
 
 
-@roles.short_repr
 class FedMAvgClients(NamedTuple):
     """What every client keeps: no copies, no duals."""
 

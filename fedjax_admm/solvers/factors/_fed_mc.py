@@ -55,7 +55,6 @@ from fedjax_admm.solvers.factors._fed_mc_constants import FED_MC_PRESETS
 from fedjax_admm.traffic import Traffic
 
 
-@roles.short_repr
 class FedMCClients(NamedTuple):
     """What every client keeps; the server remembers the last W_i + Y_i / beta of each."""
 

@@ -58,7 +58,6 @@ from fedjax_admm.solvers._graph import GraphState, Heard, LetterSolver, to_neigh
 from fedjax_admm.solvers._local import local_prox
 
 
-@roles.short_repr
 class DecentralizedNodes(NamedTuple):
     """What every node holds."""
 

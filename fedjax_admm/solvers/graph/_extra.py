@@ -60,7 +60,6 @@ from fedjax_admm.solvers import _roles as roles
 from fedjax_admm.solvers._graph import GraphSolver, GraphState, Heard, to_neighbours
 
 
-@roles.short_repr
 class ExtraNodes(NamedTuple):
     """What every node holds."""
 

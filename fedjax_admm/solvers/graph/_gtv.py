@@ -56,7 +56,6 @@ from fedjax_admm.solvers import _roles as roles
 from fedjax_admm.solvers._graph import FlowSolver, FlowsState, Heard, to_neighbours
 
 
-@roles.short_repr
 class GTVNodes(NamedTuple):
     """What every node holds."""
 

@@ -76,14 +76,12 @@ _SHORTEST = 1.5  # the imbalance that is left as it is
 _STEPS = 300  # of conjugate gradients, at most
 
 
-@roles.short_repr
 class GTVModels(NamedTuple):
     """What the server knows of the nodes."""
 
     w: jax.Array  # shape=(nodes, dim): models, in the user's units
 
 
-@roles.short_repr
 class GTVAnswers(NamedTuple):
     """What every node keeps, in balanced units."""
 
@@ -92,7 +90,6 @@ class GTVAnswers(NamedTuple):
     memory: Any  # of an inexact prox, stacked over nodes; () of an exact one
 
 
-@roles.short_repr
 class GTVWeights(NamedTuple):
     """The weights of the two constraints, and when they are looked at."""
 
@@ -102,7 +99,6 @@ class GTVWeights(NamedTuple):
     next: jax.Array  # shape=(), int32: after how many rounds they are balanced
 
 
-@roles.short_repr
 class GTVSplittingState(NamedTuple):
     """Models, flows, answers of nodes and edges, weights, and the nodes' units."""
 
@@ -268,7 +264,6 @@ class GTVSplitting:
         return jnp.sum(active & (problem.graph.degrees > 0), dtype=jnp.int32)
 
 
-@roles.short_repr
 class _Residuals(NamedTuple):
     """Squares of how far answers are from what they should agree with, and of what they moved."""
 

@@ -25,7 +25,6 @@ import jax.numpy as jnp
 import numpy as np
 
 from fedjax_admm._checks import InputError, is_concrete
-from fedjax_admm._shown import short_repr
 
 _KEYS, _USES = 1024, 64
 # Structure of a pytree, static parts included, and a digest of its arrays.
@@ -41,7 +40,6 @@ Course = tuple[tuple[Digest, int], ...]
 """Digests of what ran, with first rounds; of a state of unknown origin, that of the state first."""
 
 
-@short_repr
 @dataclass(eq=False)
 class KeyUse:
     """The noise of some rounds, and the course of events in which it was used."""

@@ -21,7 +21,6 @@ from fedjax_admm.solvers import _roles as roles
 from fedjax_admm.solvers._graph import FlowSolver, GraphSolver, GraphState, to_neighbours
 
 
-@roles.short_repr
 class PrivateClients(NamedTuple):
     """What every client holds."""
 
@@ -36,7 +35,6 @@ class PrivateClients(NamedTuple):
     # the release does not say it
 
 
-@roles.short_repr
 class PrivateState(GraphState):
     """The state of a private solver: its nodes are `PrivateClients`."""
 

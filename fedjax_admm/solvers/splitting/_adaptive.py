@@ -25,7 +25,6 @@ from fedjax_admm._checks import build, count, counted, declared, flagged, option
 from fedjax_admm.solvers import _roles as roles
 
 
-@roles.short_repr
 class Agreement(NamedTuple):
     """What an adaptive penalty sees after a round."""
 
@@ -51,7 +50,6 @@ class AdaptivePenalty(Protocol):
         ...
 
 
-@roles.short_repr
 class SpectralMemory(NamedTuple):
     """What was seen at the last attempt, stacked over clients."""
 

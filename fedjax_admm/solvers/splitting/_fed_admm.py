@@ -62,7 +62,6 @@ from fedjax_admm.solvers.splitting._adaptive import AdaptivePenalty, Agreement
 from fedjax_admm.solvers.splitting._probing import Probed, ProbedServer, probing
 
 
-@roles.short_repr
 class FedADMMClients(NamedTuple):
     """What the clients hold, stacked; inactive ones keep all of it."""
 
@@ -154,7 +153,6 @@ class FedADMM(roles.StarSolver):
         return -state.clients.duals
 
 
-@roles.short_repr
 class CentreServer(NamedTuple):
     """What the server of `ScaledFedADMM` holds."""
 
@@ -205,7 +203,6 @@ class ScaledFedADMM(FedADMM):
         return server.model
 
 
-@roles.short_repr
 class AdaptiveServer(NamedTuple):
     """What the server of `AdaptiveFedADMM` holds."""
 

@@ -49,7 +49,6 @@ from fedjax_admm.solvers import _roles as roles
 from fedjax_admm.solvers.splitting._probing import Probed, ProbedServer, probing
 
 
-@roles.short_repr
 class FedDRClients(NamedTuple):
     """What the clients keep, stacked; inactive ones keep all of it."""
 
@@ -108,7 +107,6 @@ class FedDR(roles.StarSolver):
         return FedDRClients(y, x, memory)
 
 
-@roles.short_repr
 class ProbedFedDRClients(NamedTuple):
     """What the clients keep where they probe, stacked; inactive ones keep all of it."""
 

@@ -44,7 +44,6 @@ from fedjax_admm.solvers import _roles as roles
 from fedjax_admm.solvers.splitting._probing import Probed, ProbedServer, probing
 
 
-@roles.short_repr
 class FedDynClients(NamedTuple):
     """What the clients keep, stacked; inactive ones keep all of it."""
 

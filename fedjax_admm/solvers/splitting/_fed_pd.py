@@ -46,7 +46,6 @@ from fedjax_admm._threefry import one_loop, split
 from fedjax_admm.solvers import _roles as roles
 
 
-@roles.short_repr
 class FedPDClients(NamedTuple):
     """What the clients keep, stacked; inactive ones keep all of it."""
 

@@ -38,7 +38,6 @@ from fedjax_admm._checks import build, positive
 from fedjax_admm.solvers import _roles as roles
 
 
-@roles.short_repr
 class FedPLTClients(NamedTuple):
     """What the clients keep, stacked; inactive ones keep all of it."""
 

@@ -71,7 +71,6 @@ from fedjax_admm.solvers._local import FallingGradient
 _LEAST = 1e-4
 
 
-@roles.short_repr
 class Probes(NamedTuple):
     """What the clients remember of curvature, stacked."""
 
@@ -188,7 +187,6 @@ def _rises(before, after) -> jax.Array:
     return (jnp.sum(after * before, -1) < -jnp.sum(before * before, -1)).astype(jnp.int32)
 
 
-@roles.short_repr
 class ProbedServer(NamedTuple):
     """What the server holds where clients probe."""
 

@@ -36,7 +36,6 @@ from fedjax_admm.solvers import _roles as roles
 from fedjax_admm.solvers._gradients import draws
 
 
-@roles.short_repr
 class MixingClients(NamedTuple):
     """What the clients keep, stacked; inactive ones keep all of it."""
 

@@ -179,7 +179,6 @@ ServerOptimizer = ServerMomentum | ServerAdagrad | ServerAdam | ServerYogi | Any
 """One of ours, or an `optax.GradientTransformation`."""
 
 
-@roles.short_repr
 class OptimizedServer(NamedTuple):
     """What a server with an optimiser holds."""
 

@@ -64,7 +64,6 @@ from fedjax_admm.solvers.star._fsmdm_constants import (
 )
 
 
-@roles.short_repr
 class FSMDMClients(NamedTuple):
     """What the clients hold, stacked; inactive ones keep all of it."""
 

@@ -35,7 +35,6 @@ from fedjax_admm.capabilities import at_state
 from fedjax_admm.solvers import _roles as roles
 
 
-@roles.short_repr
 class PersonalClients(NamedTuple):
     """What the clients keep, stacked; inactive ones keep all of it."""
 

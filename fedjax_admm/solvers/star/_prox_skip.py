@@ -46,7 +46,6 @@ from fedjax_admm.capabilities import Gradients, OnStar
 from fedjax_admm.solvers import _roles as roles
 
 
-@roles.short_repr
 class ProxSkipClients(NamedTuple):
     """What the clients hold, stacked; absent ones keep all of it."""
 

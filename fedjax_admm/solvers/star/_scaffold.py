@@ -49,7 +49,6 @@ from fedjax_admm.solvers import _roles as roles
 from fedjax_admm.solvers._local import LocalSteps, check_length_known, local_steps as steps_of
 
 
-@roles.short_repr
 class ScaffoldServer(NamedTuple):
     """What goes down."""
 
@@ -57,7 +56,6 @@ class ScaffoldServer(NamedTuple):
     control: jax.Array  # shape=(dim,): c, the mean of those of the clients
 
 
-@roles.short_repr
 class ScaffoldClients(NamedTuple):
     """What the clients keep, stacked; inactive ones keep all of it."""
 

@@ -28,7 +28,6 @@ from fedjax_admm._checks import build, declared, optax_optimizer, positive, rang
 from fedjax_admm.solvers import _roles as roles
 
 
-@roles.short_repr
 class Moments(NamedTuple):
     """The state of an adaptive server."""
 

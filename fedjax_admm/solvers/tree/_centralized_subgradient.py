@@ -34,7 +34,6 @@ from fedjax_admm.solvers import _roles as roles
 from fedjax_admm.traffic import Traffic
 
 
-@roles.short_repr
 class CentralServer(NamedTuple):
     """The one model, and the steps that it has taken."""
 

@@ -64,7 +64,6 @@ from fedjax_admm.solvers.tree._client_updates import (
 from fedjax_admm.solvers.tree._links import TreeLink, TreeNodes
 
 
-@roles.short_repr
 class RootRegularizer(NamedTuple):
     """What regularises the servers of the first level, which is the root alone, for one model."""
 

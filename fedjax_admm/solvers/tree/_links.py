@@ -36,7 +36,6 @@ from fedjax_admm.solvers import _roles as roles
 from fedjax_admm.solvers._tree import TreeUpload
 
 
-@roles.short_repr
 class TreeNodes(NamedTuple):
     """What the clients, or the servers of one level, hold, stacked; inactive ones keep all."""
 

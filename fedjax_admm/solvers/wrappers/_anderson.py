@@ -45,7 +45,6 @@ from fedjax_admm.solvers.wrappers._wrapper import SolverWrapper
 _HIGHEST = jax.lax.Precision.HIGHEST
 
 
-@roles.short_repr
 class AndersonHistory(NamedTuple):
     """What is remembered of earlier rounds; d is the number of floating numbers in a state."""
 
@@ -59,7 +58,6 @@ class AndersonHistory(NamedTuple):
     size: jax.Array  # shape=(): ||f|| there
 
 
-@roles.short_repr
 class AndersonState(NamedTuple):
     """The state of the solver inside, and the history."""
 

@@ -33,7 +33,6 @@ from fedjax_admm.solvers.star._averaging import ProximalUpdate, proximal_update
 from fedjax_admm.solvers.wrappers._wrapper import PersonalWrapper
 
 
-@roles.short_repr
 class DittoState(NamedTuple):
     """What the solver inside keeps, and the clients' own models."""
 

@@ -36,7 +36,6 @@ from fedjax_admm.solvers._star import work_present
 from fedjax_admm.solvers.wrappers._wrapper import PersonalWrapper
 
 
-@roles.short_repr
 class PersonalState(NamedTuple):
     """What the solver inside keeps, and the clients' own parts."""
 

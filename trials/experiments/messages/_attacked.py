@@ -26,7 +26,6 @@ from jax.typing import ArrayLike
 from fedjax_admm import penalties, trees
 from fedjax_admm._checks import count, number
 from fedjax_admm._pytrees import pytree_dataclass
-from fedjax_admm._shown import short_repr
 from fedjax_admm.kernels import safe_norm
 from fedjax_admm.messages import (
     Aggregator,
@@ -115,7 +114,6 @@ _REFERENCE = 1000
 _ROUNDING = 1e-5
 
 
-@short_repr
 class Attackable(NamedTuple):
     """A problem, who lies, and what is to be found."""
 
@@ -126,7 +124,6 @@ class Attackable(NamedTuple):
     unit: jax.Array  # shape=(): of the error
 
 
-@short_repr
 class Radii(NamedTuple):
     """What aggregators of a radius are given, in the unit of the messages."""
 
@@ -134,7 +131,6 @@ class Radii(NamedTuple):
     bounding: ArrayLike
 
 
-@short_repr
 class Target(NamedTuple):
     """A task: what is drawn, who solves it, and the numbers of attackers and aggregators."""
 

@@ -3,7 +3,6 @@
 import math
 from typing import NamedTuple
 
-from fedjax_admm._shown import short_repr
 from fedjax_admm.messages import (
     Channel,
     cast,
@@ -22,7 +21,6 @@ NONE = "none"
 """The channel beside which all others stand: 32 bits per number."""
 
 
-@short_repr
 class Budget(NamedTuple):
     """What compressors of parameters are given."""
 

@@ -30,7 +30,6 @@ import numpy as np
 from fedjax_admm import penalties
 from fedjax_admm._checks import count, number
 from fedjax_admm._pytrees import pytree_dataclass
-from fedjax_admm._shown import short_repr
 from fedjax_admm.kernels import safe_norm
 from fedjax_admm.messages import (
     Delay,
@@ -73,7 +72,6 @@ _REFERENCE = 1000
 _HIGHEST = jax.lax.Precision.HIGHEST
 
 
-@short_repr
 class Posed(NamedTuple):
     """A problem, and what is to be found."""
 
@@ -82,7 +80,6 @@ class Posed(NamedTuple):
     unit: jax.Array  # shape=(): of the error
 
 
-@short_repr
 class Late(NamedTuple):
     """A solver of a task; two numbers are tuned."""
 

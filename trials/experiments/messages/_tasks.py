@@ -40,7 +40,6 @@ import jax.numpy as jnp
 from fedjax_admm import graphs, penalties, trees
 from fedjax_admm._checks import count, default_float, number
 from fedjax_admm._run import run
-from fedjax_admm._shown import short_repr
 from fedjax_admm.direct import locate_centrally
 from fedjax_admm.losses import absolute
 from fedjax_admm.measures import completion_objective
@@ -88,7 +87,6 @@ FEDMC_BETA, FIRST_FACTORS = 1.0, 0.3
 _HIGHEST = jax.lax.Precision.HIGHEST
 
 
-@short_repr
 class Posed(NamedTuple):
     """A problem, and between what its objective moves."""
 
@@ -97,7 +95,6 @@ class Posed(NamedTuple):
     least: jax.Array  # shape=(): the least one, about
 
 
-@short_repr
 class Data(NamedTuple):
     """Samples of clients, which several tasks have in common."""
 
@@ -106,7 +103,6 @@ class Data(NamedTuple):
     least: jax.Array  # shape=(): the least mean of absolute residuals, about
 
 
-@short_repr
 @dataclass(frozen=True)
 class Task:
     """A family of solvers on a problem; two numbers are tuned."""

@@ -8,7 +8,6 @@ import jax.numpy as jnp
 
 from fedjax_admm._checks import number
 from fedjax_admm._pytrees import pytree_dataclass
-from fedjax_admm._shown import short_repr
 from fedjax_admm.graphs import Graph
 from fedjax_admm.measures import model_error
 from fedjax_admm.problems import Networked, draw_networked_regression, with_access
@@ -16,7 +15,6 @@ from fedjax_admm.solvers import GTVPrimalDual, gtv_step_ratio
 from fedjax_admm.trials.experiments._methods import Method, SolverMethod, at_every_record
 
 
-@short_repr
 class Drawn(NamedTuple):
     """A network without noise where all data are accessible, and what methods do to it."""
 

@@ -53,7 +53,6 @@ import optax
 
 from fedjax_admm._checks import InputError, count, default_float, number
 from fedjax_admm._pytrees import pytree_dataclass
-from fedjax_admm._shown import short_repr
 from fedjax_admm.graphs import gaussian_wasserstein, nearest_neighbours
 from fedjax_admm.losses import TrainedLoss
 from fedjax_admm.problems import Networked, networked_training
@@ -82,7 +81,6 @@ BARS = {
 }
 
 
-@short_repr
 @dataclass(frozen=True)
 class Network:
     """Two layers, `softmax(W2 relu(W1 x + b1) + b2)`, and their loss of a sample."""

@@ -20,7 +20,6 @@ from fedjax_admm import penalties
 from fedjax_admm._checks import count, default_float, number
 from fedjax_admm._pytrees import pytree_dataclass
 from fedjax_admm._run import run
-from fedjax_admm._shown import short_repr
 from fedjax_admm.direct import local_models, pooled_model
 from fedjax_admm.graphs import Graph
 from fedjax_admm.losses import TrainedLoss, least_squares
@@ -49,7 +48,6 @@ class Stations(Networked):
     # sum 1 for every node
 
 
-@short_repr
 @dataclass(frozen=True, eq=False)
 class Weather:
     """All rows of all stations, and how far stations are apart."""

@@ -14,7 +14,6 @@ import jax.numpy as jnp
 
 from fedjax_admm._pytrees import pytree_dataclass
 from fedjax_admm._run import Measure, run
-from fedjax_admm._shown import short_repr
 from fedjax_admm.participation import without_replacement
 from fedjax_admm.penalties import Penalty
 from fedjax_admm.protocol import Solver
@@ -40,7 +39,6 @@ def tuned_places(experiment: str) -> dict[tuple[str, str], dict[float, int]]:
     return places
 
 
-@short_repr
 class Setting(NamedTuple):
     """The numbers of a method that are tuned; where there is one, nobody looks at `second`."""
 
@@ -48,7 +46,6 @@ class Setting(NamedTuple):
     second: Any
 
 
-@short_repr
 class Recipe(NamedTuple):
     """A method before its numbers are known."""
 

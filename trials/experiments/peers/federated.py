@@ -45,7 +45,6 @@ import numpy as np
 import optax
 
 from fedjax_admm._checks import count, default_float, number, one_of
-from fedjax_admm._shown import short_repr
 from fedjax_admm.capabilities import at_state
 from fedjax_admm.penalties import Penalty, l1
 from fedjax_admm.problems import Federated, federated
@@ -92,7 +91,6 @@ _SHARE_OF_TEST, _SHARE_OF_VALIDATION = 0.2, 0.15
 # --- images ---
 
 
-@short_repr
 class Pool(NamedTuple):
     """Images on the host."""
 

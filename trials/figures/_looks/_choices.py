@@ -5,7 +5,6 @@ from dataclasses import dataclass
 from typing import Any
 
 from fedjax_admm._checks import InputError, listed, one_line
-from fedjax_admm._shown import short_repr
 
 FORMATS = ("png", "pdf", "svg", "pgf")
 CAPTION = "txt"
@@ -20,7 +19,6 @@ BANDS = {
 """What may be drawn around means over trials, and what titles call it."""
 
 
-@short_repr
 @dataclass(frozen=True)
 class FigureStyle:
     """How a figure looks where it is printed or shown."""
@@ -85,7 +83,6 @@ def checked_formats(formats: Sequence[str]) -> tuple[str, ...]:
     return tuple(dict.fromkeys(formats))
 
 
-@short_repr
 @dataclass(frozen=True)
 class FigureFiles:
     """Which files of a run's figure are written, and how it looks in them."""

@@ -13,7 +13,6 @@ from typing import Any
 import jax
 import numpy as np
 
-from fedjax_admm._shown import short_repr
 from fedjax_admm.direct import PathEstimate, dead_reckoning, locate_path
 from fedjax_admm.trials.tables import KitLog
 
@@ -22,7 +21,6 @@ ODOMETRY = "odometry"
 CLOCKWISE = "odometry with clockwise turns"
 
 
-@short_repr
 @dataclass(frozen=True)
 class Choice:
     """The path of the model that was chosen."""

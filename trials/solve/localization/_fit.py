@@ -7,7 +7,6 @@ import jax
 import numpy as np
 
 from fedjax_admm._run import run
-from fedjax_admm._shown import short_repr
 from fedjax_admm.direct import locate_centrally
 from fedjax_admm.problems import Localization, localization
 from fedjax_admm.solvers import fsmdm
@@ -22,7 +21,6 @@ _NEARLY_FLAT = 0.05  # of such a height, they lie near one: the mirror image may
 _MAD_TO_DEVIATION = 1.4826  # median absolute residual -> standard deviation of a normal
 
 
-@short_repr
 @dataclass(frozen=True)
 class Location:
     """A located target."""

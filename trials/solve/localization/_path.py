@@ -6,7 +6,6 @@ from typing import Any
 import jax
 import numpy as np
 
-from fedjax_admm._shown import short_repr
 from fedjax_admm.direct import PathEstimate
 from fedjax_admm.losses import squared
 from fedjax_admm.problems import localization
@@ -20,7 +19,6 @@ SURE = 3  # posterior deviations: a larger offset is called one
 POOR = 5  # dilution: a larger one is called poor geometry
 
 
-@short_repr
 @dataclass(frozen=True)
 class LocatedPath:
     """A located path; a row per range, as in the file in the order of time."""

@@ -4,7 +4,6 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, ClassVar
 
-from fedjax_admm._shown import short_repr
 from fedjax_admm.trials.solve._options import MOST_ROUNDS, flag, text, whole
 from fedjax_admm.trials.solve._settings import Settings
 
@@ -13,7 +12,6 @@ if TYPE_CHECKING:
     from fedjax_admm.trials.tables import KitLog, RangeTable
 
 
-@short_repr
 @dataclass(frozen=True, kw_only=True)
 class LocalizationSettings(Settings):
     """Locate a target from the ranges that sensors measured."""

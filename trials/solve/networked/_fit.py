@@ -24,7 +24,6 @@ from scipy.sparse.csgraph import connected_components
 
 from fedjax_admm._checks import InputError, default_float
 from fedjax_admm._run import run_until
-from fedjax_admm._shown import short_repr
 from fedjax_admm.certificates import relative_gap
 from fedjax_admm.graphs import Graph
 from fedjax_admm.losses import SquaredLoss, least_squares
@@ -42,7 +41,6 @@ GRID = np.logspace(-3, 2, 13)  # in coupling units, for lam="auto"
 SAME_MODEL = 1e-3  # neighbours whose models differ by less than this share of the median length
 
 
-@short_repr
 @dataclass(frozen=True)
 class NetworkedFit:
     """What `fit_networked` found; errors are validation errors, means over nodes."""

@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING, Annotated, Any, ClassVar
 
 from fedjax_admm import penalties
 from fedjax_admm._host import edge_columns
-from fedjax_admm._shown import short_repr
 from fedjax_admm.trials.solve._options import (
     MOST_ROUNDS,
     choice,
@@ -33,7 +32,6 @@ PENALTIES: dict[str, Callable[[], Any]] = {
 }
 
 
-@short_repr
 @dataclass(frozen=True, kw_only=True)
 class NetworkedSettings(Settings):
     """Fit a linear model per node of a network, and compare it with local and pooled models."""

@@ -16,12 +16,9 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from fedjax_admm._shown import short_repr
-
 _CONSTANT = 1e-12  # share of its largest modulus below which a column's deviation is rounding
 
 
-@short_repr
 @dataclass(frozen=True)
 class Units:
     """Shift and scale of every column, and the level of the targets."""

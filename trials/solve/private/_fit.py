@@ -26,7 +26,6 @@ import numpy as np
 
 from fedjax_admm._checks import default_float
 from fedjax_admm._run import run
-from fedjax_admm._shown import short_repr
 from fedjax_admm.measures import consensus_gap, total_loss
 from fedjax_admm.privacy import (
     Plan,
@@ -52,7 +51,6 @@ _RECORDS = 100  # of the curves, or a few more
 _NO_CLIP = 1e30  # clips nothing, in the same program as any other norm; float32 holds its products
 
 
-@short_repr
 @dataclass(frozen=True)
 class PrivateFit:
     """What `fit_private` found. Only what is said to be public may leave the machine."""

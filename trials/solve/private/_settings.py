@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING, Annotated, Any, ClassVar
 
 from fedjax_admm import losses
 from fedjax_admm._host import edge_columns
-from fedjax_admm._shown import short_repr
 from fedjax_admm.trials.solve._options import (
     MOST_ROUNDS,
     choice,
@@ -41,7 +40,6 @@ ACCOUNTINGS = ("zcdp", "advanced", "basic")
 NO_CLIPPING = "none"
 
 
-@short_repr
 @dataclass(frozen=True, kw_only=True)
 class PrivateSettings(Settings):
     """Fit a linear model to clients' data under differential privacy, and say what was spent."""

@@ -20,7 +20,6 @@ import jax
 import numpy as np
 
 from fedjax_admm._checks import InputError
-from fedjax_admm._shown import short_repr
 from fedjax_admm.direct import damped_biases, global_mean, item_means
 from fedjax_admm.measures import factor_error
 from fedjax_admm.problems import MatrixCompletion, matrix_completion
@@ -50,7 +49,6 @@ _MORE = 4  # the fit to all ratings takes a fourth of the rounds more
 _ROOMY = 2 * 10**7  # ratings
 
 
-@short_repr
 class Scores(NamedTuple):
     """Root mean square errors of a method, and what it sends."""
 
@@ -60,7 +58,6 @@ class Scores(NamedTuple):
     sent: int  # numbers up and down
 
 
-@short_repr
 @dataclass(frozen=True)
 class Choice:
     """What the validation ratings tell."""
@@ -75,7 +72,6 @@ class Choice:
     model: str  # what is fitted to all ratings: FEDMC or BIASES
 
 
-@short_repr
 @dataclass(frozen=True)
 class Verdict:
     """What the test ratings tell."""
@@ -86,7 +82,6 @@ class Verdict:
     tested: int  # ratings that judged
 
 
-@short_repr
 @dataclass(frozen=True)
 class FittedFactors:
     """Factors fitted to all ratings: stars = mean + deviation * users @ items.T.
@@ -106,7 +101,6 @@ class FittedFactors:
         return self.mean + self.deviation * (self.items @ self.users[user])
 
 
-@short_repr
 @dataclass(frozen=True)
 class RatingsFit:
     """What `fit_ratings` found."""

@@ -6,7 +6,6 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, ClassVar
 
 from fedjax_admm import penalties
-from fedjax_admm._shown import short_repr
 from fedjax_admm.trials.solve._options import (
     MOST_ROUNDS,
     choice,
@@ -32,7 +31,6 @@ PENALTIES: dict[str, Callable[[float], Any]] = {
 _LARGEST = 1e30
 
 
-@short_repr
 @dataclass(frozen=True, kw_only=True)
 class RatingsSettings(Settings):
     """Complete a table of ratings by FedMC-ADMM, and compare it with means and biases."""
