@@ -37,7 +37,7 @@ STOREYS = (
     ("fedjax_admm.privacy",),
     ("fedjax_admm.solvers",),
     ("fedjax_admm.deploy", "fedjax_admm.direct", "fedjax_admm.testing"),
-    ("fedjax_admm.trials.files", "fedjax_admm.trials.programs", "fedjax_admm.trials.waiting"),
+    ("fedjax_admm.trials.files", "fedjax_admm.trials.waiting"),
     ("fedjax_admm.trials.folders",),
     ("fedjax_admm.trials.engine", "fedjax_admm.trials.tables"),
     ("fedjax_admm.trials.results", "fedjax_admm.trials.limits"),

@@ -4,6 +4,7 @@ from fedjax_admm.trials.engine._chunks import (
     CHUNKS as CHUNKS,
     ChunkStore as ChunkStore,
 )
+from fedjax_admm.trials.engine._digest import code_digest as code_digest
 from fedjax_admm.trials.engine._layout import (
     CACHE_BYTES as CACHE_BYTES,
     Layout as Layout,

@@ -12,6 +12,9 @@ not show then. The arrays that the traced program closes over are therefore dige
 import hashlib
 import re
 from collections.abc import Iterable, Mapping
+from functools import cache
+from importlib import resources
+from pathlib import Path
 from typing import Any
 
 import jax
@@ -25,6 +28,17 @@ _WORD = r'@("(?:[^"\\]|\\.)*"|<<[^>\n]*>>|[\w.$-]+)'
 _FUNCTION = re.compile(rf"^  func\.func (?:\w+ )?{_WORD}", re.MULTILINE)
 _NAME = re.compile(_WORD)
 _END = "\n  }\n"
+
+
+@cache
+def code_digest() -> str:
+    """Return a short digest of this package's own source code: a version may change unnoticed."""
+    digest = hashlib.sha256()
+    for package in ("fedjax_admm", "fedjax_admm.kernels", "fedjax_admm.trials"):
+        folder = resources.files(package)
+        for path in sorted(Path(str(folder)).rglob("*.py")):
+            digest.update(path.read_bytes())
+    return digest.hexdigest()[:12]
 
 
 def digest_of_program(text: str, function: str, constants: Iterable[Any]) -> str:

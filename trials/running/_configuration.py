@@ -13,9 +13,9 @@ from typing import Any
 import jax
 
 from fedjax_admm._checks import InputError, count
+from fedjax_admm.trials.engine import code_digest
 from fedjax_admm.trials.experiments import Experiment
 from fedjax_admm.trials.figures import FigureFiles, figure_files
-from fedjax_admm.trials.programs import code_digest
 
 DEFAULT_SEED = 2025
 

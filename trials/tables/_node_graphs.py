@@ -7,7 +7,7 @@ from pathlib import Path
 import jax.numpy as jnp
 import numpy as np
 
-from fedjax_admm._checks import InputError, count, finite_array
+from fedjax_admm._checks import InputError, count
 from fedjax_admm._host import edge_columns, printable
 from fedjax_admm.graphs import (
     Graph,
@@ -16,7 +16,6 @@ from fedjax_admm.graphs import (
     read_edges,
     threshold as within,
 )
-from fedjax_admm.trials.programs import kept
 from fedjax_admm.trials.tables._observations import Observations
 
 WASSERSTEIN, NEAREST = "wasserstein", "neighbours"  # kinds of graphs that are made here
@@ -142,9 +141,7 @@ def node_distances(observations: Observations) -> np.ndarray:
     ]
     means = np.stack([rows.mean(0) for rows in samples])
     covariances = np.stack([np.cov(rows.T) for rows in samples])
-    means = finite_array("means", means, (None, None))
-    covariances = finite_array("covariances", covariances, (None, None, None))
-    distances = np.asarray(_distances(means, covariances))
+    distances = np.asarray(gaussian_wasserstein_from_moments(means, covariances))
     different = ~np.eye(len(distances), dtype=bool)
     median = np.median(distances[different])
     if not median > _ROUNDING * np.median([np.square(rows).sum(1).mean() for rows in samples]):
@@ -154,9 +151,6 @@ def node_distances(observations: Observations) -> np.ndarray:
             others=["node", "graph"],
         )
     return np.where(different, np.maximum(distances, _LEAST_DISTANCE * median), 0)
-
-
-_distances = kept(gaussian_wasserstein_from_moments)
 
 
 def _linking_threshold(distances: np.ndarray) -> float:

@@ -1,16 +1,14 @@
 """The position of a target: by federated rounds and by the centralised reference."""
 
 from dataclasses import dataclass
-from functools import partial
 
 import jax
 import numpy as np
 
 from fedjax_admm._run import run
 from fedjax_admm.direct import locate_centrally
-from fedjax_admm.problems import Localization, localization
+from fedjax_admm.problems import localization
 from fedjax_admm.solvers import fsmdm
-from fedjax_admm.trials.programs import kept
 from fedjax_admm.trials.solve._command import Stages
 from fedjax_admm.trials.tables import RangeTable
 
@@ -53,11 +51,14 @@ def locate(ranges: RangeTable, rounds: int, stages: Stages | None = None) -> Loc
     anchors = (ranges.anchors - centre) * scale
     problem = localization(anchors, ranges.distances * scale, start=_beside(anchors))
     with stages("federated rounds"):
-        found = {"FSMDM": _by_rounds(problem, rounds=rounds).block_until_ready()}
+        done = run(
+            fsmdm("tuned", local_updates=_LOCAL_UPDATES), problem, jax.random.key(0), rounds=rounds
+        )
+        found = {"FSMDM": done.estimate.block_until_ready()}
     # Exact ranges: by the triangle inequality the target is no further from the centre of the
     # sensors than the mean range, so that the grid, of the size of the median one, is near it.
     with stages("centralised reference"):
-        found["centralised"] = _centrally(problem).block_until_ready()
+        found["centralised"] = jax.jit(locate_centrally)(problem).block_until_ready()
     candidates = {
         name: np.asarray(scaled, np.float64) / scale + centre for name, scaled in found.items()
     }
@@ -67,16 +68,6 @@ def locate(ranges: RangeTable, rounds: int, stages: Stages | None = None) -> Loc
     threshold = max(3 * deviation, 1e-3 * typical)
     mirror = _mirror(ranges, position, threshold)
     return Location(ranges, position, candidates, residuals, threshold, mirror)
-
-
-@kept
-@partial(jax.jit, static_argnames="rounds")
-def _by_rounds(problem: Localization, *, rounds: int) -> jax.Array:
-    solver = fsmdm("tuned", local_updates=_LOCAL_UPDATES)
-    return run(solver, problem, jax.random.key(0), rounds=rounds).estimate
-
-
-_centrally = kept(jax.jit(locate_centrally))
 
 
 def _beside(anchors: np.ndarray) -> np.ndarray | None:

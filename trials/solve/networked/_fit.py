@@ -29,7 +29,7 @@ from fedjax_admm.graphs import Graph
 from fedjax_admm.losses import SquaredLoss, least_squares
 from fedjax_admm.problems import Networked
 from fedjax_admm.solvers import gtv
-from fedjax_admm.trials.programs import kept
+from fedjax_admm.trials.solve.networked._programs import kept
 from fedjax_admm.trials.solve.networked._settings import AUTO, PENALTIES, NetworkedSettings
 from fedjax_admm.trials.solve.networked._splits import draw_splits, rows_needed
 from fedjax_admm.trials.solve.networked._units import Units, standard_units, users_units

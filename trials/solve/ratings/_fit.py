@@ -20,6 +20,7 @@ import jax
 import numpy as np
 
 from fedjax_admm._checks import InputError
+from fedjax_admm._run import RoundState
 from fedjax_admm.direct import damped_biases, global_mean, item_means
 from fedjax_admm.measures import factor_error
 from fedjax_admm.problems import MatrixCompletion, matrix_completion
@@ -27,10 +28,8 @@ from fedjax_admm.ratings import Ratings, read_ratings
 from fedjax_admm.ratings.blocks import ClientRatings
 from fedjax_admm.solvers import FedMCADMM, fed_mc_admm, fed_mc_typical_beta
 from fedjax_admm.traffic import totals
-from fedjax_admm.trials.programs import kept
 from fedjax_admm.trials.solve._command import Stages
 from fedjax_admm.trials.solve.ratings._rounds import (
-    SoFar,
     advanced,
     fresh_factors,
     records_every,
@@ -154,11 +153,11 @@ def fit_ratings(
         choice = _chosen(tuning, settings)
         del tuning
     with stages("run that is judged"):
-        verdict, so_far = _judged(problem, settings, choice.beta)
+        verdict, state = _judged(problem, settings, choice.beta)
         # It is gone before the next one: each is as large as the table.
         del problem
     with stages("fit to all ratings"):
-        factors = _fitted(table, settings, choice, so_far)
+        factors = _fitted(table, settings, choice, state)
     return RatingsFit(table, settings, choice, verdict, factors)
 
 
@@ -250,7 +249,7 @@ def validation_errors(
     problem: MatrixCompletion, settings: RatingsSettings, grid: np.ndarray, pool: Executor
 ) -> Trials:
     """Return what a search of the grid tells; several values are run at a time."""
-    runs: dict[int, SoFar] = {}
+    runs: dict[int, RoundState] = {}
 
     def error_after(place: int, rounds: int) -> float:
         solver, key = _solver(settings, grid[place]), key_of(settings, 1)
@@ -267,14 +266,14 @@ def validation_errors(
 
 def _judged(
     problem: MatrixCompletion, settings: RatingsSettings, beta: float
-) -> tuple[Verdict, SoFar]:
+) -> tuple[Verdict, RoundState]:
     """Learn from the training ratings, and measure the errors on the test ratings."""
     solver = _solver(settings, beta)
     with workers() as pool:
         baselines = pool.submit(_baseline_errors, problem)
         key = key_of(settings, 2)
-        records, so_far = advanced(solver, problem, key, settings, settings.rounds, watched=True)
-        _, fresh = jax.device_get(fresh_factors(solver, problem, key, settings, so_far))
+        records, state = advanced(solver, problem, key, settings, settings.rounds, watched=True)
+        _, fresh = jax.device_get(fresh_factors(solver, problem, state))
         others = baselines.result()
     trace = {name: np.stack([record[name] for record in records]) for name in records[0]}
     _check_finite(all(np.isfinite(trace["error"] + trace["objective"])), [beta], settings)
@@ -296,11 +295,11 @@ def _judged(
         sent={FEDMC: total, FRESH: total, **_baseline_numbers(problem)},
         tested=_number(problem.held_out),
     )
-    return verdict, so_far
+    return verdict, state
 
 
 def _fitted(
-    table: Ratings, settings: RatingsSettings, choice: Choice, so_far: SoFar
+    table: Ratings, settings: RatingsSettings, choice: Choice, state: RoundState
 ) -> FittedFactors:
     """Learn from all ratings: biases, or FedMC-ADMM from the state of a run on most of them."""
     problem = _problem(table, settings, train=1.0)
@@ -311,8 +310,8 @@ def _fitted(
         key = key_of(settings, 2)
         every = records_every(settings)
         rounds += -(-rounds // (_MORE * every)) * every
-        _, so_far = advanced(solver, problem, key, settings, rounds, so_far, watched=False)
-        fitted, _ = fresh_factors(solver, problem, key, settings, so_far)
+        _, state = advanced(solver, problem, key, settings, rounds, state, watched=False)
+        fitted, _ = fresh_factors(solver, problem, state)
     places = np.asarray(problem.places)
     users, items = (np.asarray(part) for part in fitted)
     users = users.reshape(-1, users.shape[-1])[places]
@@ -358,7 +357,6 @@ def key_of(settings: RatingsSettings, purpose: int) -> jax.Array:
     return jax.random.fold_in(jax.random.key(settings.seed), purpose)
 
 
-@kept
 @jax.jit
 def _baselines(problem) -> list[dict[str, jax.Array]]:
     fits = (damped_biases(problem, sweeps=_SWEEPS), item_means(problem), global_mean(problem))

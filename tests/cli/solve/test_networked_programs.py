@@ -8,8 +8,8 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from fedjax_admm.trials import programs
-from fedjax_admm.trials.programs import kept
+from fedjax_admm.trials.solve.networked import _programs as programs
+from fedjax_admm.trials.solve.networked._programs import kept
 
 traces = []
 
@@ -52,15 +52,6 @@ def test_a_second_process_traces_nothing(folder):
     assert traces == []
     chex.assert_trees_all_equal(direct, first, second)
     chex.assert_trees_all_equal_shapes_and_dtypes(direct, first, second)
-
-
-@pytest.mark.parametrize("process", ["first", "second"])
-def test_memory_of_an_argument_serves_for_the_result(folder, process):
-    if process == "second":
-        kept(jnp.cumsum, donate=(0,))(jnp.ones(4))
-    given = jnp.ones(4)
-    assert kept(jnp.cumsum, donate=(0,))(given).tolist() == [1, 2, 3, 4]
-    assert given.is_deleted()
 
 
 def test_what_tracing_depends_on_names_the_file(folder, monkeypatch):

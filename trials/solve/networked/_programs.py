@@ -10,8 +10,8 @@ file is a digest of everything that tracing depends on.
 import hashlib
 from collections.abc import Callable, Hashable
 from contextlib import suppress
-from functools import cache, wraps
-from importlib import metadata, resources
+from functools import wraps
+from importlib import metadata
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -19,24 +19,14 @@ import jax
 from jax import export
 
 from fedjax_admm._checks import InputError
-from fedjax_admm._host import leaves_at, write_atomically
+from fedjax_admm._host import write_atomically
+from fedjax_admm.trials.engine import code_digest
 
 Result = TypeVar("Result")
 _SUM = hashlib.sha256().digest_size  # bytes before the program: their digest
 
 
-@cache
-def code_digest() -> str:
-    """Return a short digest of this package's own source code: a version may change unnoticed."""
-    digest = hashlib.sha256()
-    for package in ("fedjax_admm", "fedjax_admm.kernels", "fedjax_admm.trials"):
-        folder = resources.files(package)
-        for path in sorted(Path(str(folder)).rglob("*.py")):
-            digest.update(path.read_bytes())
-    return digest.hexdigest()[:12]
-
-
-def kept(function: Callable[..., Result], *, donate: tuple[int, ...] = ()) -> Callable[..., Result]:
+def kept(function: Callable[..., Result]) -> Callable[..., Result]:
     """Return a function whose traced programs are kept from one process to the next.
 
     The program must follow from this package's code and from structure, shapes and dtypes of the
@@ -47,7 +37,6 @@ def kept(function: Callable[..., Result], *, donate: tuple[int, ...] = ()) -> Ca
     Args:
       function: of arrays by position (pytrees) and static values by name; returns arrays, in
         tuples, lists or dicts. It is called itself where JAX keeps no compiled programs.
-      donate: places of arguments whose memory may serve for the result.
     """
     programs: dict[Hashable, Callable[..., Result]] = {}
 
@@ -65,10 +54,10 @@ def kept(function: Callable[..., Result], *, donate: tuple[int, ...] = ()) -> Ca
         of_leaves.__name__ = function.__name__
         known = (*_dependencies(leaves), structure, tuple(sorted(static.items())))
         if known not in programs:
-            file = folder / _name(function, known)
+            names = function.__module__, function.__qualname__
+            file = folder / hashlib.sha256(repr((*names, *known)).encode()).hexdigest()
             program = _read(file) or _traced(of_leaves, leaves, file)
-            given = leaves_at(donate, structure)
-            programs[known] = jax.jit(program.call, donate_argnums=given)
+            programs[known] = jax.jit(program.call)
         return programs[known](*leaves)
 
     return call
@@ -88,19 +77,9 @@ def _dependencies(leaves: list[Any]) -> tuple[Hashable, ...]:
         (name, getattr(jax.config, name, value)) for name, value in jax.config.values.items()
     )
     kinds = tuple((leaf.shape, leaf.dtype, getattr(leaf, "weak_type", False)) for leaf in leaves)
+    versions = tuple(map(metadata.version, ("jax", "jaxlib")))
     place = jax.default_backend(), jax.device_count()
-    return code_digest(), *_versions(), *place, configuration, kinds
-
-
-@cache
-def _versions() -> tuple[str, ...]:
-    return tuple(map(metadata.version, ("jax", "jaxlib")))
-
-
-def _name(function: Callable[..., Any], known: tuple[Hashable, ...]) -> str:
-    """Return the name of a program's file: a digest of all that tracing depends on."""
-    names = function.__module__, function.__qualname__
-    return hashlib.sha256(repr((*names, *known)).encode()).hexdigest()
+    return code_digest(), *versions, *place, configuration, kinds
 
 
 def _read(file: Path) -> export.Exported | None:
