@@ -285,23 +285,6 @@ def test_closed_forms():
     assert float(found[1, 5]) == pytest.approx((np.sqrt(2) - np.sqrt(6)) ** 2)
 
 
-@pytest.mark.slow
-@pytest.mark.usefixtures("x64")
-def test_derivatives_equal_finite_differences():
-    samples = jnp.asarray(draw_samples(3, 6, 2))
-
-    def energy(samples):
-        return jnp.sum(wasserstein(samples)[0])
-
-    gradient = jax.jit(jax.grad(energy))(samples)
-    direction = np.random.default_rng(5).standard_normal(samples.shape)
-    step = 1e-6
-    numerical = (energy(samples + step * direction) - energy(samples - step * direction)) / (
-        2 * step
-    )
-    assert float(jnp.sum(gradient * direction)) == pytest.approx(float(numerical), rel=1e-6)
-
-
 @pytest.mark.thorough
 def test_batches_on_every_device_come_to_an_end():
     mesh = jax.make_mesh((2,), ("trials",), axis_types=(jax.sharding.AxisType.Auto,))

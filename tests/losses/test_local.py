@@ -1,7 +1,7 @@
 """Local losses: values, gradients, prox, minimisers, conjugates against NumPy and SciPy."""
 
 from dataclasses import replace
-from functools import cache, partial
+from functools import cache
 from typing import Any, NamedTuple
 
 import jax
@@ -18,7 +18,6 @@ from fedjax_admm.problems import (
     networked_logistic,
     networked_regression,
     networked_training,
-    with_access,
 )
 
 STEPS = (1e-3, 0.05, 1.0, 30.0, 1e3)
@@ -322,20 +321,6 @@ def test_gradients_through_the_prox_are_finite_and_right():
     assert slope == pytest.approx(float(total(0.7 + 1e-6) - total(0.7 - 1e-6)) / 2e-6, rel=1e-6)
 
 
-@pytest.mark.slow
-def test_typical_norm_counts_what_is_not_seen(dtype):
-    """Ten of a hundred directions are seen: models are longer than their visible part."""
-    rng = np.random.default_rng(0)
-    truth = rng.standard_normal(100)
-    features = rng.standard_normal((21, 10, 100)).astype(dtype)
-    problem = networked_regression(chain(21), features, features @ truth.astype(dtype))
-    size = typical_norm(problem.local)
-    assert size.dtype == dtype
-    assert 0.8 < size / np.linalg.norm(truth) < 1.25
-    assert 0.7 < typical_norm(with_access(problem, np.arange(21) < 3).local) / size < 1.4
-    assert typical_norm(with_access(problem, np.zeros(21, bool)).local) == 0
-
-
 # --- conjugates of least squares ----------------------------------------------------------------
 
 
@@ -564,28 +549,6 @@ def separable(size, samples, dtype):
     return features, labels, networked_logistic(chain(len(samples)), features, labels).local
 
 
-@pytest.mark.slow
-def test_collinear_features_stay_finite(dtype):
-    """The Hessian is singular but for the proximal term, which may be below its rounding."""
-    for size in (1.0, 1e2, 1e3, 1e4):
-        check_collinear_features(size, dtype)
-
-
-def check_collinear_features(size, dtype):
-    same = np.full((1, 3), size)
-    features = [same, np.array([[size] * 3, [size, size, size + 1]]), np.concatenate([same, -same])]
-    labels = [np.ones(1), np.array([1.0, -1.0]), np.array([1.0, -1.0])]
-    local = networked_logistic(
-        chain(3), [np.asarray(x, dtype) for x in features], [np.asarray(y, dtype) for y in labels]
-    ).local
-    v = np.random.default_rng(0).standard_normal((3, 3))
-    for step in (1e-3, 1.0, 1e3):
-        for start in (0 * v, v):
-            assert np.all(np.isfinite(prox_of(local, start, step)))
-    assert np.all(np.isfinite(minimizers(local)))
-    assert np.isfinite(typical_norm(local))
-
-
 @pytest.mark.kin(1)
 @pytest.mark.parametrize("size", [1.0, 1e2, 1e4])
 def test_the_prox_of_logistic_is_never_worse_than_staying(size, dtype):
@@ -604,13 +567,6 @@ def test_the_prox_of_logistic_is_never_worse_than_staying(size, dtype):
 
 
 # --- training -----------------------------------------------------------------------------------
-
-
-@pytest.fixture
-def loose():
-    """Adam raises Python floats to whole powers, which strict promotion forbids."""
-    with jax.numpy_dtype_promotion("standard"):
-        yield
 
 
 def square_loss(w, x, y):
@@ -660,44 +616,6 @@ def test_sgd_takes_the_gradient_steps_of_its_definition(warm, anchored):
                 slope = slope + (z - v[i]) / step[i]
             z = z - 0.07 * slope
         np.testing.assert_allclose(found[i], z, atol=1e-13)
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("optimizer", [optax.adam, optax.rmsprop, partial(optax.sgd, momentum=0.9)])
-@pytest.mark.usefixtures("loose")
-def test_the_optimiser_remembers_between_rounds(optimizer, dtype):
-    """Two rounds are one long training whose anchor moves, node by node."""
-    problem, _ = training(optimizer, rate=0.05, steps=3)
-    local = problem.local
-    first, second, step = models(3, 3), models(3, 3, seed=2), np.array([0.5, 1.0, 2.0])
-    cast = partial(jnp.asarray, dtype=local.start.dtype)
-    advance = jax.jit(lambda v, memory: local.prox(v, cast(step), memory))
-    halfway, memory = advance(cast(first), local.prox_memory(local.start))
-    w, memory = advance(cast(second), memory)
-    assert w.dtype == dtype
-    for leaf in jax.tree.leaves(memory):
-        assert leaf.shape[0] == 3
-    np.testing.assert_array_equal(memory.models, w)
-    forgetful, _ = advance(cast(second), local.prox_memory(halfway))
-    assert np.abs(np.asarray(forgetful - w)).max() > 1e-4
-
-    rule = optimizer(0.05)
-
-    @jax.jit
-    def train(z, state, v, step, x, y, present):
-        for _ in range(3):
-            loss = jax.grad(lambda z: jnp.sum(present * (x @ z - y) ** 2) / jnp.sum(present))
-            update, state = rule.update(loss(z) + (z - v) / step, state, z)
-            z = z + update
-        return z, state
-
-    tolerance = 1e-12 if dtype == "float64" else 2e-5
-    for i in range(3):
-        z, state = local.start[i], rule.init(local.start[i])
-        node = local.features[i], local.targets[i], (local.weights[i] > 0).astype(dtype)
-        for v in (first, second):
-            z, state = train(z, state, cast(v[i]), cast(step[i]), *node)
-        np.testing.assert_allclose(w[i], z, atol=tolerance)
 
 
 @pytest.mark.usefixtures("x64")

@@ -122,13 +122,7 @@ def test_every_user_is_kept():
 
 @pytest.mark.parametrize(
     ("share", "standardize"),
-    [
-        (0.8, True),
-        (0.7, False),
-        pytest.param(1, False, marks=pytest.mark.slow),
-        pytest.param(0.9, False, marks=pytest.mark.slow),
-        pytest.param(0.5, False, marks=pytest.mark.slow),
-    ],
+    [(0.8, True), (0.7, False)],
 )
 def test_the_split_is_exact_and_complete(share, standardize):
     problem = cached(train=share, standardize=standardize)
@@ -251,28 +245,6 @@ def test_a_batch_of_keys():
         learnt[np.searchsorted(key, found)] += 1
     assert np.mean(learnt) == pytest.approx(80, abs=1)
     assert np.std(learnt) == pytest.approx(4, rel=0.15)
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("standardize", [True, False])
-def test_inside_jit(standardize):
-    options = {"validation": 0.25, "standardize": standardize}
-    inside = jax.jit(lambda: build(**options))()
-    assert alike(inside, build(**options))
-    # There the largest client is not known: the bound is the number of blocks.
-    assert inside.by_user.largest == len(inside.by_user.values)
-
-
-@pytest.mark.slow
-@pytest.mark.usefixtures("x64")
-def test_double_precision():
-    problem = build(validation=0.25)
-    for part in (problem, problem.tuning):
-        for leaf in (part.by_user.values, part.held_out.values, part.mean, part.deviation):
-            assert leaf.dtype == jnp.float64
-        values = np.concatenate([values for _, _, values in as_lists(part.by_item)])
-        assert np.mean(values) == pytest.approx(0, abs=1e-14)
-        assert np.std(values) == pytest.approx(1, rel=1e-14)
 
 
 # --- ratings that are not there -----------------------------------------------------------------

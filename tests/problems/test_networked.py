@@ -1,7 +1,5 @@
 """Problems on networks: padding, scales, weights, access, random draws, mistakes."""
 
-import itertools
-
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -180,12 +178,6 @@ def swapped(index, value, which=0):
     return parts
 
 
-def spoiled(index, place, value, which=0):
-    part = ragged()[which][index].copy()
-    part[place] = value
-    return swapped(index, part, which)
-
-
 @pytest.mark.parametrize(
     ("options", "sentence"),
     [
@@ -262,30 +254,6 @@ def test_training_data_that_are_not_accessible_may_be_nan():
 TRUTH = np.where(np.arange(400)[:, None] < 200, [2.0, 2.0], [-2.0, 2.0])
 
 
-@pytest.mark.slow
-@pytest.mark.usefixtures("x64")
-def test_draws_have_their_moments():
-    problem = draw_networked_regression(
-        jax.random.key(1), chain(400), TRUTH, samples=20, noise=0.5, share=0.6
-    )
-    x, y = np.asarray(problem.local.features), np.asarray(problem.local.targets)
-    assert x.shape == (400, 20, 2)
-    size = np.sqrt(x.size)
-    assert abs(x.mean()) < 4 / size
-    assert abs(x.var() - 1) < 4 * np.sqrt(2) / size
-    assert abs(np.mean(x[..., 0] * x[..., 1])) < 4 / np.sqrt(y.size)
-    error = y - np.einsum("nmd,nd->nm", x, TRUTH)
-    assert abs(error.mean()) < 4 * 0.5 / np.sqrt(y.size)
-    assert abs(error.std() - 0.5) < 4 * 0.5 / np.sqrt(2 * y.size)
-    # One draw per sample: noise within a node is not shared.
-    assert abs(np.mean(error[:, 0] * error[:, 1])) < 4 * 0.25 / 20
-    np.testing.assert_array_equal(problem.truth, TRUTH)
-    reached = np.asarray(problem.accessible)
-    assert reached.sum() == 240
-    assert 90 < reached[:200].sum() < 150  # uniform over nodes: mean 120, deviation 5
-    np.testing.assert_allclose(problem.local.weights, reached[:, None] / 20 * np.ones((1, 20)))
-
-
 @pytest.mark.thorough
 def test_draws_without_noise_are_exact(dtype):
     problem = draw_networked_regression(
@@ -299,24 +267,6 @@ def test_draws_without_noise_are_exact(dtype):
     values, alone = exact(problem)
     np.testing.assert_allclose(values, 0, atol=tolerance)
     np.testing.assert_allclose(alone, problem.truth, atol=tolerance)
-
-
-@pytest.mark.slow
-def test_a_larger_share_only_adds():
-    graph = chain(40)
-    problems = [
-        draw_networked_regression(jax.random.key(3), graph, TRUTH[:40], share=share)
-        for share in (0.0, 0.2, 0.55, 1.0)
-    ]
-    reached = [np.asarray(p.accessible) for p in problems]
-    assert [int(r.sum()) for r in reached] == [0, 8, 22, 40]
-    for fewer, more in itertools.pairwise(reached):
-        assert np.all(more[fewer])
-    for problem in problems[1:]:
-        np.testing.assert_array_equal(problem.local.features, problems[0].local.features)
-        np.testing.assert_array_equal(problem.local.targets, problems[0].local.targets)
-    other = draw_networked_regression(jax.random.key(4), graph, TRUTH[:40], share=0.55)
-    assert np.any(np.asarray(other.accessible) != reached[2])
 
 
 # --- other accessible nodes ---------------------------------------------------------------------

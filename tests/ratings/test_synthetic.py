@@ -9,9 +9,7 @@ import pytest
 
 from fedjax_admm import InputError
 from fedjax_admm.problems import matrix_completion
-from fedjax_admm.ratings import SHAPES, Shape, draw_ratings
-
-SMALL = Shape(70, 40, 900)
+from fedjax_admm.ratings import SHAPES, draw_ratings
 
 
 @cache
@@ -87,14 +85,6 @@ def test_values_have_the_spread_of_ratings():
         assert between / np.var(values) == pytest.approx(share, abs=0.08)
 
 
-@pytest.mark.slow
-@pytest.mark.parametrize("seed", [0, 3])
-def test_draws_in_a_batch_are_those_drawn_alone(seed):
-    alone = draw_ratings(jax.random.key(seed))
-    for one, other in zip(found(movies(seed)), found(alone), strict=True):
-        np.testing.assert_array_equal(one, other)
-
-
 def test_the_key_decides():
     assert np.any(np.asarray(movies(0).items) != np.asarray(movies(1).items))
     assert np.any(np.asarray(movies(0).values) != np.asarray(movies(1).values))
@@ -112,21 +102,6 @@ def test_a_problem_of_that_shape_wastes_little():
         assert listed.values.size <= 1.35 * int(jnp.sum(listed.counts))
     assert room <= 1.15 * learnt
     assert learnt == 2 * counts.sum() + int(jnp.sum(problem.held_out.counts))
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("name", ["ml-1m", "ml-10m"])
-def test_larger_shapes(name):
-    check_shape(draw_ratings(jax.random.key(0), name), SHAPES[name])
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("shape", [(9, 1, 4), (3, 4, 6), (1000, 2, 700), (2, 500, 500)])
-def test_odd_shapes(shape):
-    drawn = draw_ratings(jax.random.key(0), shape)
-    users, items, _ = found(drawn)
-    assert 1 <= len(users) <= shape[2]
-    assert len(set(zip(users.tolist(), items.tolist(), strict=True))) == len(users)
 
 
 @pytest.mark.parametrize(

@@ -28,7 +28,6 @@ from dataclasses import dataclass
 
 import numpy as np
 
-BOUNDS = ("fro", "spec", "row")
 EPSILON = 1e-12
 
 
@@ -413,68 +412,3 @@ def als(users, items, values, m, n, U0, V0, weight, sweeps):
         U = ridge_rows(users, items, values, m, V, weight)
         V = ridge_rows(items, users, values, n, U, weight)
     return U, V
-
-
-# --- golden case --------------------------------------------------------------------------------
-
-
-def golden_case():
-    """A small case with known results after two rounds, as ten decimals.
-
-    Returns:
-        A dictionary: ``clients``, ``users``, ``V``, ``selections``, ``beta``, ``inner_steps``,
-        ``user_weight``, ``item_weight``, ``bound``, and ``expected``, which has for "l2" and "l1"
-        a dictionary with ``V``, ``U`` (a list), ``objective`` and ``lagrangian``.
-    """
-    clients = [
-        (np.array([0, 0, 1, 1]), np.array([0, 1, 1, 2]), np.array([1.0, -1.0, 0.5, 2.0])),
-        (
-            np.array([0, 0, 1, 1, 1]),
-            np.array([0, 2, 0, 1, 2]),
-            np.array([-2.0, 0.25, 1.0, 0.75, -0.5]),
-        ),
-    ]
-    expected = {
-        "l2": {
-            "V": np.array(
-                [
-                    [0.9163728866, 0.6181313152],
-                    [-0.2578516361, 0.1120926882],
-                    [0.7720881827, -1.2324542238],
-                ]
-            ),
-            "U": [
-                np.array([[1.1084992963, -0.2103527051], [1.2775449883, -0.4208165687]]),
-                np.array([[-1.2029160134, -1.0922397693], [0.2640500894, 0.8001632965]]),
-            ],
-            "objective": 1.0675389569,
-            "lagrangian": 1.1783829702,
-        },
-        "l1": {
-            "V": np.array(
-                [
-                    [0.9006332315, 0.6062971354],
-                    [-0.1963375413, 0.0545041583],
-                    [0.7822249420, -1.2364821146],
-                ]
-            ),
-            "U": [
-                np.array([[1.0993483889, -0.1169886823], [1.3360344988, -0.3512773679]]),
-                np.array([[-1.2126491242, -1.0919094611], [0.2091507876, 0.7749073793]]),
-            ],
-            "objective": 1.6501317613,
-            "lagrangian": 1.7494588771,
-        },
-    }
-    return {
-        "clients": clients,
-        "users": [np.array([[0.5, -0.25], [1.0, 0.75]]), np.array([[-0.5, 0.5], [0.25, 1.0]])],
-        "V": np.array([[1.0, 0.5], [-0.5, 0.25], [0.75, -1.0]]),
-        "selections": [[0, 1], [1]],
-        "beta": 2.0,
-        "inner_steps": 3,
-        "user_weight": 0.1,
-        "item_weight": 0.2,
-        "bound": "fro",
-        "expected": expected,
-    }

@@ -83,29 +83,6 @@ def of_mean_and_l1(task, solver, state):
     return found.x[:4] - found.x[4:]
 
 
-def of_envelopes(task, solver, state, steps=None):
-    """`mean_l step_l min_u f_l(u) + ||u - w||^2 / (2 step_l)`, with its slope by the prox."""
-    steps = 1 / jnp.broadcast_to(solver.update.penalty, 10) if steps is None else steps
-
-    @jax.jit
-    def value_and_slope(w):
-        points = jnp.broadcast_to(w, (10, 4))
-        nearest = task.prox(points, steps, task.prox_memory(points))[0]
-        aside = jnp.sum((nearest - points) ** 2, -1)
-        return jnp.mean(steps * task.values(nearest) + aside / 2), jnp.mean(points - nearest, 0)
-
-    def numbers(w):
-        value, slope = value_and_slope(jnp.asarray(w))
-        return float(value), np.asarray(slope)
-
-    return scipy.optimize.minimize(numbers, np.zeros(4), jac=True, options={"gtol": 1e-9}).x
-
-
-def of_node_envelopes(task, solver, state):
-    degrees = task.graph.degrees.astype(task.start.dtype)
-    return of_envelopes(task, solver, state, solver.update.ratio / degrees)
-
-
 def of_groups(task, solver, state):
     """Every model belongs to those whose loss it makes smallest; both have some."""
     choice = np.asarray(state.clients)
@@ -142,29 +119,12 @@ def of_own(task, solver, state):
     return np.stack([smallest(lambda w, own=own: mean(own, w), np.zeros(4)) for own in each])
 
 
-def of_proximal_points(task, solver, state, shared=None):
-    """`min_v f_l(v) + penalty ||v - w||^2 / 2` at the optimum w, by the prox."""
-    w = jnp.asarray(optimum(task.loss) if shared is None else shared)
-    penalty = solver.update.penalty if shared is None else solver.penalty
-    points = jnp.broadcast_to(w, (10, 4))
-    return task.prox(points, jnp.full(10, 1 / penalty), task.prox_memory(points))[0]
-
-
-def of_proximal_points_of_envelopes(task, solver, state):
-    steps = jnp.full(10, 1 / solver.penalty)
-    return of_proximal_points(task, solver, state, of_envelopes(task, solver, state, steps))
-
-
 TARGETS = {
     "mean": of_mean,
     "mean + l1": of_mean_and_l1,
-    "envelopes": of_envelopes,
-    "node envelopes": of_node_envelopes,
     "groups": of_groups,
     "coupled": of_coupled,
     "own": of_own,
-    "proximal points": of_proximal_points,
-    "proximal points of envelopes": of_proximal_points_of_envelopes,
     "heads": of_heads,
 }
 
@@ -205,17 +165,20 @@ def test_some_ask_for_what_no_loss_of_ones_own_has(name):
         fa.run(row.build(task), task, jax.random.key(0), rounds=1)
 
 
-NATIVE = [name for name in ROWS if name not in FOREIGN]
+# FedADMM stands for the others that answer by the problem's prox.
+NATIVE = [
+    name
+    for name, row in ROWS.items()
+    if name not in FOREIGN
+    and row.minimises
+    and (" by prox" not in name or name == "fed_admm by prox")
+]
 
 
-def mark(name):
-    """FedADMM stands for the others that answer by the problem's prox."""
-    kin = name.endswith(" by prox") and name != "fed_admm by prox"
-    slow = kin or name in ("fed_avg_prox", "fed_prox", "consensus_admm", "ditto", "p_fed_me")
-    return [] if name in CHEAP else [pytest.mark.slow if slow else pytest.mark.thorough]
-
-
-@pytest.mark.parametrize("name", [pytest.param(name, marks=mark(name)) for name in NATIVE])
+@pytest.mark.parametrize(
+    "name",
+    [pytest.param(name, marks=[pytest.mark.thorough] * (name not in CHEAP)) for name in NATIVE],
+)
 def test_it_ends_at_scipys_optimum(name, x64):
     assert distance(name) < 1e-4
 

@@ -9,7 +9,7 @@ import numpy as np
 import optax
 import pytest
 
-from fedjax_admm import InputError, graphs, participation, penalties, penalties as edges
+from fedjax_admm import InputError, graphs, participation, penalties as edges
 from fedjax_admm._run import run, run_until
 from fedjax_admm.certificates import duality_gap, gap_within, gtv_objective, optimality_residual
 from fedjax_admm.problems import (
@@ -19,7 +19,7 @@ from fedjax_admm.problems import (
     networked_training,
 )
 from fedjax_admm.protocol import RoundInfo
-from fedjax_admm.solvers import gtv_primal_dual, gtv_step_ratio
+from fedjax_admm.solvers import gtv_primal_dual
 
 # Nodes 7 and 8 have no neighbours; the data of 2, 5 and 8 are not accessible.
 NODES, DIM = 9, 2
@@ -271,46 +271,7 @@ def test_the_gap_bounds_the_suboptimality_along_the_run(names):
         np.testing.assert_allclose(trace["gap"], trace["restricted"], rtol=1e-9, atol=1e-12)
 
 
-@pytest.mark.slow
-@pytest.mark.usefixtures("x64")
-def test_wide_data_have_a_gap_too():
-    """Fewer samples than features on every node: only the restricted gap is finite."""
-    rng = np.random.default_rng(4)
-    x = rng.standard_normal((NODES, 2, 5))
-    problem = networked_regression(graph_of(), x, rng.standard_normal((NODES, 2)))
-    solver = gtv_primal_dual(problem, 0.1, edges.network_lasso())
-    trace = watched(solver, problem, rounds=6000, every=100)
-    assert np.isinf(trace["gap"][0])
-    assert trace["length"][-1] < 10
-    assert np.all(trace["restricted"] >= trace["value"] - trace["value"][-1] - 1e-9)
-    assert trace["restricted"][-1] < 1e-6
-
-
-@pytest.mark.thorough
-@pytest.mark.usefixtures("x64")
-def test_the_default_ratio_reaches_nodes_that_see_little():
-    """Weak coupling: with ratio 1 the models need long ways, with the default they arrive."""
-    problem = problem_of("mean")
-    lam, key = 1e-3, jax.random.key(0)
-    ratio = gtv_step_ratio(problem, lam, 1000)
-    assert ratio == pytest.approx(20 * float(problem.local.typical_norm()) / (1000 * lam))
-    assert gtv_step_ratio(problem, 100.0, 1000) == 1
-    slow = run(gtv_primal_dual(problem, lam, ratio=1.0), problem, key, rounds=1000)
-    fast = run(gtv_primal_dual(problem, lam, rounds=1000), problem, key, rounds=1000)
-    best = value_by_loops("mean", "network_lasso", np.asarray(fast.estimate), lam)
-    far = value_by_loops("mean", "network_lasso", np.asarray(slow.estimate), lam)
-    assert best < far - 1e-4
-
-
 # --- stopping -----------------------------------------------------------------------------------
-
-
-@pytest.mark.usefixtures("x64")
-def test_a_run_that_does_not_arrive_says_so():
-    problem = problem_of("mean")
-    result = solved(gtv_primal_dual(problem, LAM), problem, tolerance=0.0, max_rounds=100)
-    assert result.status.converged == 0
-    assert result.trace["round"][0] == 100
 
 
 @pytest.mark.thorough
@@ -408,23 +369,6 @@ def test_residuals_certify_every_entry(names):
 # --- absence ------------------------------------------------------------------------------------
 
 
-@pytest.mark.slow
-@pytest.mark.parametrize("name", ["network_lasso", "quadratic"])
-@pytest.mark.usefixtures("x64")
-def test_absence_leaves_the_optimum_where_it_is(name):
-    problem = problem_of("mean")
-    result = run(
-        gtv_primal_dual(problem, LAM, PENALTIES[name]()),
-        problem,
-        jax.random.key(0),
-        rounds=12000,
-        participation=participation.bernoulli(0.7),
-    )
-    wanted = optimum("mean", name)
-    found = value_by_loops("mean", name, np.asarray(result.estimate))
-    assert abs(found - wanted) < 1e-6 * (1 + wanted)
-
-
 @pytest.mark.thorough
 @pytest.mark.usefixtures("x64")
 def test_an_optimiser_remembers_nothing_of_rounds_it_missed():
@@ -449,140 +393,7 @@ def test_an_optimiser_remembers_nothing_of_rounds_it_missed():
         assert np.any(np.asarray(after[4:]) != np.asarray(before[4:]))
 
 
-# --- precision, derivatives, padding ------------------------------------------------------------
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("name", ["network_lasso", "entrywise_l1", "mocha", "singular"])
-@pytest.mark.usefixtures("x64")
-def test_the_objective_can_be_differentiated_by_lam(name):
-    """At the optimum the derivative is the coupling itself (the envelope theorem)."""
-    problem, penalty = problem_of("ridge"), PENALTIES[name]()
-
-    @partial(jax.grad, has_aux=True)
-    def slope_of(lam):
-        solver = gtv_primal_dual(problem, lam, penalty, ratio=1.0)
-        result = run(solver, problem, jax.random.key(0), rounds=1500)
-        return gtv_objective(solver, problem, result.estimate), result.estimate
-
-    slope, w = slope_of(LAM)
-    assert np.isfinite(slope)
-    w = np.asarray(w)
-    wanted = (value_by_loops("ridge", name, w, LAM) - value_by_loops("ridge", name, w, 0.0)) / LAM
-    assert float(slope) == pytest.approx(wanted, rel=1e-4)
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize(
-    ("loss", "name"),
-    [
-        ("mean", "network_lasso"),
-        ("mean", "entrywise_l1"),
-        ("mean", "squared"),
-        ("mean", "singular"),
-        ("lasso", "network_lasso"),
-    ],
-)
-@pytest.mark.usefixtures("x64")
-def test_edges_that_fill_up_a_list_change_nothing(loss, name):
-    """Bit for bit."""
-    (w, u, trace), (w_padded, u_padded, trace_padded) = padded(loss, name, "float64")
-    np.testing.assert_array_equal(w, w_padded)
-    np.testing.assert_array_equal(u, u_padded[: len(PAIRS)])
-    np.testing.assert_array_equal(u_padded[len(PAIRS) :], 0)
-    np.testing.assert_array_equal(trace["messages"], trace_padded["messages"])
-    for key in ("value", "residual"):
-        np.testing.assert_allclose(trace[key], trace_padded[key], rtol=1e-12)
-
-
-def padded(loss, name, dtype):
-    """What a run finds without, and with, five edges that are not there."""
-    for more in (0, 5):
-        problem = problem_of(loss, graph=graph_of(more), dtype=dtype)
-        assert problem.graph.num_edges == len(PAIRS) + more
-        solver = gtv_primal_dual(problem, LAM, PENALTIES[name](), ratio=1.5)
-        result = run(solver, problem, jax.random.key(0), rounds=200, every=100, measure=watch_all)
-        yield result.estimate, result.state.solver.u, result.trace
-
-
-def watch_all(solver, problem, state):
-    return {
-        "value": gtv_objective(solver, problem, state.nodes.w),
-        "residual": optimality_residual(solver, problem, state),
-    }
-
-
-@pytest.mark.slow
-@pytest.mark.usefixtures("x64")
-def test_an_edge_of_weight_zero_between_neighbours_is_no_edge():
-    """It counts in no degree, also where it joins two nodes."""
-    whole = graph_of()
-    weights = np.where(np.arange(len(PAIRS)) == 3, 0.0, WEIGHTS)
-    cut = graphs.Graph(whole.heads, whole.tails, jnp.asarray(weights), NODES)
-    keep = np.arange(len(PAIRS)) != 3
-    without = graphs.from_edges(NODES, np.array(PAIRS)[keep], WEIGHTS[keep])
-    a, b = problem_of("mean", graph=cut), problem_of("mean", graph=without)
-    penalty = PENALTIES["singular"]()
-    one, other = (
-        run(gtv_primal_dual(p, LAM, penalty, ratio=1.0), p, jax.random.key(0), rounds=300)
-        for p in (a, b)
-    )
-    np.testing.assert_allclose(one.estimate, other.estimate, atol=1e-13)
-    np.testing.assert_array_equal(one.state.solver.u[3], 0)
-    solver = gtv_primal_dual(a, LAM, penalty, ratio=1.0)
-    assert np.isfinite(duality_gap(solver, a, one.state.solver, 10.0))
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("name", ["network_lasso", "quadratic"])
-@pytest.mark.usefixtures("x64")
-def test_two_graphs_in_one_batch(name):
-    """Graphs with different numbers of edges; in one, nodes 5 and 6 are isolated too."""
-    keep = np.array([0, 1, 4, 5])
-    short = graphs.from_edges(NODES, np.array(PAIRS)[keep], WEIGHTS[keep])
-    stacked = graphs.stack([graph_of(), short])
-    penalty = PENALTIES[name]()
-
-    def trial(graph):
-        problem = problem_of("mean")
-        problem = Networked(graph, problem.local, problem.accessible, problem.start)
-        result = run(
-            gtv_primal_dual(problem, LAM, penalty, ratio=1.0),
-            problem,
-            jax.random.key(0),
-            rounds=500,
-        )
-        return result.estimate
-
-    both = jax.vmap(trial)(stacked)
-    np.testing.assert_allclose(both[0], trial(graph_of()), rtol=0, atol=1e-12)
-    np.testing.assert_allclose(both[1], trial(short), rtol=0, atol=1e-12)
-
-
 # --- mistakes -----------------------------------------------------------------------------------
-
-
-@pytest.mark.parametrize(
-    ("arguments", "options", "sentence"),
-    [
-        ((0.0,), {}, "lam must be greater than 0, but it is 0"),
-        ((-1.0,), {}, "lam must be greater than 0, but it is -1"),
-        ((np.nan,), {}, "lam must be finite, but it is nan"),
-        ((np.ones(2),), {}, r"lam must be one number, but it has shape \(2,\)"),
-        ((1.0,), {"margin": 0.6}, "margin must be at most 0.5, but it is 0.6"),
-        ((1.0,), {"margin": 0.0}, "margin must be greater than 0, but it is 0"),
-        ((1.0,), {"ratio": 0.0}, "ratio must be greater than 0, but it is 0"),
-        ((1.0,), {"rounds": 0}, "rounds must be at least 1, but it is 0"),
-        (
-            (1.0, penalties.l1(1.0)),
-            {},
-            r"penalty must be a penalty of edges, such as network_lasso\(\)",
-        ),
-    ],
-)
-def test_arguments_that_do_not_fit(arguments, options, sentence):
-    with pytest.raises(InputError, match=sentence):
-        gtv_primal_dual(problem_of("mean"), *arguments, **options)
 
 
 @pytest.mark.parametrize("radius", [0.0, -2.0, np.nan])

@@ -15,7 +15,6 @@ from fedjax_admm import participation, penalties
 from fedjax_admm.direct import cluster_models, cluster_oracle, local_models, pooled_model
 from fedjax_admm.graphs import Graph
 from fedjax_admm.problems import (
-    draw_networked_regression,
     networked_logistic,
     networked_regression,
     networked_training,
@@ -113,9 +112,7 @@ def check_averaging(solver, problem, wanted, masks=None):
 
 @pytest.mark.thorough
 @pytest.mark.usefixtures("x64")
-@pytest.mark.parametrize("local_steps", [1, 4])
-@pytest.mark.parametrize("hidden", [(), (1, 4)])
-@pytest.mark.parametrize("scale", ["mean", "sum"])
+@pytest.mark.parametrize(("local_steps", "hidden", "scale"), [(1, (), "sum"), (4, (1, 4), "mean")])
 def test_federated_averaging_with_gradients(local_steps, hidden, scale):
     nodes, rate = draw(hidden=hidden), 0.03
     if scale == "sum":
@@ -127,11 +124,9 @@ def test_federated_averaging_with_gradients(local_steps, hidden, scale):
     check_averaging(solver, regression(nodes, scale=scale), wanted)
 
 
-@pytest.mark.kin(1)
 @pytest.mark.usefixtures("x64")
-@pytest.mark.parametrize("local_steps", [1, 4])
-def test_absent_nodes_do_not_count_in_the_mean_of_gradients(local_steps):
-    nodes, masks = draw(), random_masks()
+def test_absent_nodes_do_not_count_in_the_mean_of_gradients():
+    nodes, masks, local_steps = draw(), random_masks(), 4
     wanted = round_by_round(
         nodes,
         masks,
@@ -150,8 +145,7 @@ def taus(ratio):
 
 @pytest.mark.kin(1)
 @pytest.mark.usefixtures("x64")
-@pytest.mark.parametrize("ratio", [1.0, 0.3])
-@pytest.mark.parametrize("m", [5, 2])
+@pytest.mark.parametrize(("ratio", "m"), [(1.0, 5), (0.3, 2)])
 def test_federated_averaging_with_proxes(ratio, m):
     nodes = draw(m=m)
     wanted = reference.fedavg_prox(nodes, taus(ratio), ROUNDS)
@@ -236,8 +230,7 @@ def check_clustering(nodes, start, rate, masks=None):
 
 @pytest.mark.kin(1)
 @pytest.mark.usefixtures("x64")
-@pytest.mark.parametrize("hidden", [(), (1, 4)])
-@pytest.mark.parametrize("asynchronous", [False, True])
+@pytest.mark.parametrize(("hidden", "asynchronous"), [((1, 4), True), ((), False)])
 def test_clustering_is_the_reference(hidden, asynchronous):
     nodes = draw(hidden=hidden, spread=0.6)
     masks = random_masks() if asynchronous else None
@@ -419,53 +412,6 @@ def test_clusters_without_data_get_zero(dtype):
     assert np.all(found.local[LABELS == 0] == 0)
     nobody = pool(with_access(problem, jnp.zeros(NODES, bool)), LABELS, clusters=4)
     assert all(np.all(part == 0) for part in nobody)
-
-
-@pytest.mark.slow
-@pytest.mark.usefixtures("x64")
-def test_labels_may_be_traced():
-    nodes = draw()
-    problem = regression(nodes)
-    found = pool(problem, jnp.asarray(LABELS)).oracle
-    known = cluster_oracle(problem, LABELS, clusters=2)
-    np.testing.assert_allclose(found, known, rtol=0, atol=1e-12)
-    several = jnp.stack([jnp.asarray(LABELS), jnp.arange(NODES) // 3])
-    both = jax.jit(jax.vmap(partial(cluster_oracle, problem, clusters=3)))(several)
-    for row, labels in zip(both, np.asarray(several), strict=True):
-        wanted = reference.cluster_oracle(nodes, labels)
-        np.testing.assert_allclose(row, wanted, rtol=0, atol=1e-12)
-
-
-@pytest.mark.slow
-@pytest.mark.usefixtures("x64")
-def test_pooled_models_on_every_device_come_to_an_end():
-    """Drawn and solved in batches inside a shard; a library routine that waits would hang here."""
-    mesh = jax.make_mesh((2,), ("trials",), axis_types=(jax.sharding.AxisType.Auto,))
-    spec = jax.sharding.PartitionSpec("trials")
-    truth = jnp.asarray(np.random.default_rng(6).standard_normal((2, 6))[LABELS])
-
-    def solve(key):
-        problem = draw_networked_regression(key, graph(), truth, samples=3, noise=0.1, share=0.8)
-        local = problem.local
-        return (local.features, local.targets, problem.accessible), pool(problem, LABELS)
-
-    sharded = jax.jit(
-        jax.shard_map(
-            lambda keys: jax.lax.map(solve, keys, batch_size=4),
-            mesh=mesh,
-            in_specs=spec,
-            out_specs=spec,
-            check_vma=False,
-        )
-    )
-    for call in range(20):
-        data, found = jax.block_until_ready(sharded(jax.random.split(jax.random.key(call), 16)))
-    for index in (0, 15):
-        x, y, reached = (np.asarray(part[index]) for part in data)
-        nodes = [reference.Node(x[i], y[i], bool(reached[i])) for i in range(NODES)]
-        assert reached.sum() == 6
-        mine = jax.tree.map(lambda part, index=index: part[index], found)
-        check_close(mine, pool_by_hand(nodes), np.dtype(float))
 
 
 # --- messages -----------------------------------------------------------------------------------
