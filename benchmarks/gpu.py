@@ -14,21 +14,22 @@ drawn, and states made, before the clock starts; medians over repeats; compile t
 run time; every timing waits for its results. What does not fit into the memory by the compiled
 program's own analysis is left out before anything is allocated. The width that the engine chooses
 by itself is among those of `--widths`, and the kernel's answers are held against the scan's before
-it is timed. What is expected of an H100 stands in `benchmarks/gpu.md`, row by row. No
-compilation cache.
+it is timed. No compilation cache.
 """
 
+import argparse
 import json
 import os
 import statistics
 import subprocess
+import sys
 import time
 from collections.abc import Callable, Mapping
 from functools import partial
+from pathlib import Path
 from typing import Any
 
 from gpu_families import FAMILIES, RATINGS, SENSORS, ZCDP_ROUNDS, functions
-from side_by_side import measure, parser, run_one
 
 CPU_CORES = 2
 SCALES = (1, 10, 100)
@@ -231,11 +232,17 @@ TASKS = {
 
 def in_a_process(task: str, **arguments: Any) -> Mapping[str, Any]:
     """Run a task in a process of its own; a process that fails tells why in "failed"."""
-    try:
-        return measure(__file__, json.dumps([task, arguments]))
-    except subprocess.CalledProcessError as error:
-        lines = error.stderr.strip().splitlines() or [f"it ended with code {error.returncode}"]
+    done = subprocess.run(
+        [sys.executable, __file__, "--one", json.dumps([task, arguments])],
+        capture_output=True,
+        text=True,
+        check=False,
+        env={**os.environ, "PYTHONPATH": str(Path(__file__).parents[1]), "OMP_NUM_THREADS": "1"},
+    )
+    if done.returncode:
+        lines = done.stderr.strip().splitlines() or [f"it ended with code {done.returncode}"]
         return {"failed": lines[-1]}
+    return json.loads(done.stdout.splitlines()[-1])
 
 
 # --- the tables ---------------------------------------------------------------------------------
@@ -322,7 +329,9 @@ def report_widths(ways: list[str], given: Any, platforms: list[str]) -> None:
 
 
 def main() -> None:
-    options = parser(__doc__, repeats=5)
+    options = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
+    options.add_argument("--one", help=argparse.SUPPRESS)
+    options.add_argument("--repeats", type=int, default=5)
     options.add_argument("--families", default=",".join(FAMILIES))
     options.add_argument("--scales", default=",".join(map(str, SCALES)))
     options.add_argument("--rounds", type=int, help="fewer for larger sizes by default")
@@ -333,7 +342,7 @@ def main() -> None:
     given = options.parse_args()
     if given.one:
         task, arguments = json.loads(given.one)
-        run_one(lambda: TASKS[task](**arguments))
+        print(json.dumps(TASKS[task](**arguments)))
         return
     names, scales = given.families.split(","), [int(scale) for scale in given.scales.split(",")]
     unknown = [name for name in names if name not in FAMILIES]

@@ -1,8 +1,7 @@
-"""The families of solvers whose rounds are timed and predicted, at any size.
+"""The families of solvers whose rounds are timed, at any size.
 
 A family says what grows with a scale, and builds at a scale what draws a problem, what builds the
-solver, and who takes part. `functions` makes of it what is timed (`benchmarks/gpu.py`)
-and counted (`benchmarks/cuda_predictions.py`).
+solver, and who takes part. `functions` makes of it what `benchmarks/gpu.py` times.
 """
 
 from collections.abc import Callable

@@ -68,7 +68,7 @@ def grid_search(
       metric: name of the entry of `measure` to make small.
       participation: as in `run`.
       width: values that run side by side; if None, all on an accelerator and one on a CPU, where
-        that takes the least memory and, for large states, the least time (`benchmarks/`).
+        that takes the least memory and, for large states, the least time.
 
     Returns:
       A `GridSearch`.

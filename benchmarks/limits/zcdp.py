@@ -82,7 +82,6 @@ def pack(problem) -> list[np.ndarray]:
 
 def numpy(problem):
     import jax
-    import zcdp as benchmark
 
     rng = np.random.default_rng(0)
 
@@ -94,10 +93,42 @@ def numpy(problem):
             columns = [np.array(part, np.float32)[:, None] for part in parts]
             own = problem["problems"][task]
             ones = (jax.tree.map(lambda a, t=t: a[t], own) for t in range(problem["trials"]))
-            runs.append([benchmark.numpy_rounds(one, task, columns, plans, rng) for one in ones])
+            runs.append([_numpy_rounds(one, task, columns, plans, rng) for one in ones])
         return np.moveaxis(np.array(runs), 0, 1)
 
     return go
+
+
+def _numpy_rounds(problem, task, columns, multipliers, rng):
+    """Run one trial for every epsilon: models (epsilons, clients, dim) without noise."""
+    step, power, rho, clip, _ = columns
+    x, y = problem.features, problem.targets
+    reach = 1 / np.linalg.norm(x, axis=-1)
+    clients, samples, dim = x.shape
+    heads, tails = problem.graph.heads, problem.graph.tails
+    adjacency = np.zeros((clients, clients), np.float32)
+    adjacency[heads, tails] = adjacency[tails, heads] = 1
+    degrees = adjacency.sum(1)
+    laplacian = np.diag(degrees) - adjacency
+    limit = clip[:, :, None] * reach[None]
+    l1, l2 = np.float32(problem.l1), np.float32(problem.l2)
+    turned = np.ascontiguousarray(x.transpose(0, 2, 1))
+    v = np.zeros((len(rho), clients, dim), np.float32)
+    dual, w = np.zeros_like(v), v
+    for n in range(1, multipliers.shape[1] + 1):
+        gain = 1 / (n**power / step + 2 * rho * degrees[None])
+        # Batched over clients: (samples, dim) x (dim, epsilons).
+        residual = (x @ v.transpose(1, 2, 0)).transpose(2, 0, 1) - y[None]
+        slope = np.sign(residual) if task == "LAD" else 2 * residual
+        np.clip(slope, -limit, limit, out=slope)
+        gradient = (turned @ slope.transpose(1, 2, 0)).transpose(2, 0, 1) / np.float32(samples)
+        gradient += (l1 * np.sign(v) + 2 * l2 * v) / np.float32(clients)
+        pull = dual + rho[:, :, None] * (laplacian @ v)
+        w = v - gain[:, :, None] * (gradient + pull)
+        deviation = multipliers[:, n - 1, None] * 2 * clip * gain / np.float32(samples)
+        v = w + deviation[:, :, None] * rng.standard_normal(w.shape, np.float32)
+        dual += rho[:, :, None] * (laplacian @ v)
+    return w
 
 
 def _solver(one, plan):

@@ -19,8 +19,8 @@ Result = TypeVar("Result")
 
 NO_LIBRARY_REDUCTIONS = {"xla_cpu_experimental_ynn_fusion_type": ""}
 """For CPUs: XLA gives larger reductions to a library whose call costs 50 microseconds, 30 times
-what a round of a small problem takes, and which passes over large arrays once more (`benchmarks/`);
-its sums depend on how many trials are computed together."""
+what a round of a small problem takes, and which passes over large arrays once more; its sums
+depend on how many trials are computed together."""
 
 with ThreadPoolExecutor(1) as _outside:  # a new thread traces nothing, wherever this is imported
     _NO_TRACE = _outside.submit(get_opaque_trace_state).result()

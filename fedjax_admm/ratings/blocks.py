@@ -27,7 +27,7 @@ BLOCK = 64
 """Ratings per block."""
 
 CHUNK = 2048
-"""Ratings that are worked on at a time (measured: `benchmarks/`)."""
+"""Ratings that are worked on at a time: a chunk fits the cache."""
 
 
 @pytree_dataclass

@@ -79,7 +79,7 @@ def _sums(ratings, factors, width, entry) -> jax.Array:
 
 
 ROWS = 512
-"""Items whose steps are taken at a time: their quadratics stay in the cache (`benchmarks/`)."""
+"""Items whose steps are taken at a time: their quadratics stay in the cache."""
 
 
 def copy_steps(

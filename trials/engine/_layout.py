@@ -18,7 +18,7 @@ from fedjax_admm.lanes import suits_lanes
 from fedjax_admm.trials.engine._jaxprs import equations
 
 CACHE_BYTES = 96 * 1024
-"""Loop state per CPU device that a micro-batch should not exceed (measured: `benchmarks/`)."""
+"""Loop state per CPU device that a micro-batch should not exceed (measured)."""
 
 LANE_BYTES = 2 * 1024 * 1024
 """Loop state per CPU device that a micro-batch in lanes should not exceed (measured likewise)."""

@@ -3,7 +3,7 @@
 Three nested widths, each with one job:
 
 1. the micro-batch, so many trials under one `vmap`, sets the speed (on a CPU a width whose state
-   fits the cache does well; `benchmarks/` has the numbers) **and the last bits**;
+   fits the cache does well) **and the last bits**;
 2. the shard: `shard_map` over the mesh axis "trials", each device a multiple of the width;
 3. the chunk: one host call, one atomic file, one tick of the progress bar. How many micro-batches
    a chunk has is an input of the program, so that one executable serves all; it is chosen by how

@@ -274,7 +274,7 @@ def lower_trials(one: Traced, key: jax.Array, layout: Layout, mesh: Mesh) -> Low
                 # What no key decides comes back as a plain number.
                 return dict(zip(names, map(jnp.asarray, values, kinds), strict=True))
 
-            # A batch of one can cost 2.5 times as much as no batch at all (`benchmarks/`).
+            # A batch of one can cost 2.5 times as much as no batch at all.
             if width == 1:
                 return jax.tree.map(lambda array: array[None], numbered(number))
             return jax.vmap(numbered)(number + jnp.arange(width, dtype=number.dtype))

@@ -2,8 +2,8 @@
 
 An update that is not one loop in XLA (gathered rows, their lengths, their projections) needs
 intermediate arrays of all rows. If these do not fit the caches, they are written to memory and read
-again. This took two fifths of the time of a round on 5,000,000 edges (`benchmarks/growth.py`), and
-on 1,000,000 edges it needed six times the memory of the blocks used here.
+again. This took two fifths of the time of a round on 5,000,000 edges, and on
+1,000,000 edges it needed six times the memory of the blocks used here.
 """
 
 from collections.abc import Callable
