@@ -86,6 +86,5 @@ from fedjax_admm.solvers.tree._hierarchical import (
     hierarchical_admm as hierarchical_admm,
 )
 from fedjax_admm.solvers.tree._links import tree_link as tree_link
-from fedjax_admm.solvers.wrappers._anderson import anderson as anderson
 from fedjax_admm.solvers.wrappers._ditto import ditto as ditto
 from fedjax_admm.solvers.wrappers._personal import personal as personal

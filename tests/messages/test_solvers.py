@@ -26,9 +26,8 @@ REFUSED = {
     "PrivateSubgradient": NO_DOWN,
     "PADMM": NO_DOWN | NO_AGGREGATOR,
 }
-# Anderson refuses delays (tests/solvers/wrappers), and a server that solves for all models takes no
-# exchange.
-WITHOUT = ("Anderson, EXTRA", "GTVSplitting")
+# A server that solves for all models takes no exchange.
+WITHOUT = ("GTVSplitting",)
 NAMES = [name for name in SOLVERS if name not in WITHOUT]
 # What clients keep and move in every round of theirs: what is known of them waits for messages.
 CLIENTS = {
@@ -69,8 +68,6 @@ def solver(name, exchange):
         )
     if name == "Ditto":
         return fa.solvers.ditto(fa.solvers.scaffold(0.1, local_steps=2, exchange=exchange))
-    if name == "Anderson, EXTRA":
-        return fa.solvers.anderson(fa.solvers.extra(0.1, exchange=exchange), memory=3)
     case = SOLVERS[name]
     return case.built(lambda *given, **more: case.builder(*given, exchange=exchange, **more))
 

@@ -22,7 +22,6 @@ from fedjax_admm.messages import exchange
 from fedjax_admm.privacy import GaussianRelease, exact_release, gaussian_release, ledger, zcdp_plan
 from fedjax_admm.problems import with_loss
 from fedjax_admm.protocol import RoundInfo
-from fedjax_admm.solvers.wrappers._anderson import Anderson
 from fedjax_admm.solvers.wrappers._ditto import Ditto
 from fedjax_admm.solvers.wrappers._personal import Personal
 from tests.messages.conformance import AGGREGATORS, ATTACKS, CHANNELS, DELAYS
@@ -31,7 +30,7 @@ from tests.solvers.private.cases import CLIENTS, DELTA, DIM, cast, draw, problem
 
 ROUNDS, CLIP = 3, 0.7
 PRIVATE = ("p_admm", "private_networked_admm", "private_subgradient")
-WRAPPERS = {"anderson": Anderson, "ditto": Ditto, "personal": Personal}
+WRAPPERS = {"ditto": Ditto, "personal": Personal}
 WAITS = np.random.default_rng(0).integers(0, 3, (ROUNDS, CLIENTS))
 TABLES = {"up": CHANNELS, "aggregator": AGGREGATORS, "attack": ATTACKS, "delay": DELAYS}
 # One of each builder; what is said of every client by itself fits other numbers of clients.
@@ -268,14 +267,10 @@ def test_a_run_refuses_what_no_builder_has_seen():
 @pytest.mark.thorough
 @pytest.mark.usefixtures("x64")
 def test_the_audit_finds_what_wrappers_lose():
-    """Past the builders, which refuse: parts of a model's own, and models without noise."""
+    """Past the builders, which refuse parts of a model's own."""
     audit(ProvenMean(inside()), *heads())
     with pytest.raises(AssertionError):
         audit(Personal(inside(), rate=jnp.asarray(0.1), steps=5), *heads())
-    with pytest.raises(AssertionError):
-        audit(
-            Anderson(inside(), memory=3, regularization=None, safeguard=jnp.asarray(2.0)), *heads()
-        )
 
 
 @pytest.mark.thorough

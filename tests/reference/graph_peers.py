@@ -1,4 +1,4 @@
-"""Independent NumPy float64 references of consensus over a graph, and of Anderson acceleration.
+"""Independent NumPy float64 references of consensus over a graph.
 
 Node i of a connected graph has a smooth convex f_i, and all a convex r with a proximal map:
 
@@ -160,54 +160,3 @@ def extra_present(h, b, start, s, masks, lasso=0.0, edges=EDGES):
         models.append(x)
         corrections.append(p)
     return np.array(models), np.array(corrections)
-
-
-# --- Anderson acceleration ------------------------------------------------------------------------
-
-
-def anderson(mapping, start, memory, rounds, regularization, safeguard=2.0, plain=()):
-    """Run safeguarded type-II Anderson acceleration with lists of differences.
-
-    H. F. Walker, P. Ni, "Anderson Acceleration for Fixed-Point Iterations", SINUM 49(4), 2011,
-    with the regulariser of A. Fu, J. Zhang, S. Boyd, arXiv:1908.11482.
-
-    Args:
-      mapping: `(round, x) -> F(x)`.
-      start: shape (dim,).
-      memory: how many differences are kept.
-      rounds: how many.
-      regularization: relative to the squared norms of all differences.
-      safeguard: a residual that has grown by more than this factor is refused.
-      plain: rounds in which a step is taken as it is, and everything before is forgotten.
-
-    Returns:
-      The points after every round, the norms of the residuals, and the refused rounds.
-    """
-    x, last, fallback, accepted, trusted = start, None, start, 0.0, True
-    steps, changes = [], []
-    points, norms, refused = [], [], []
-    for k in range(rounds):
-        g = mapping(k, x)
-        f = g - x
-        norm = np.linalg.norm(f)
-        norms.append(norm)
-        if k in plain:
-            x, last, steps, changes, trusted = g, None, [], [], True
-        elif not trusted and not norm <= safeguard * accepted:
-            refused.append(k)
-            x, last, steps, changes, trusted = fallback, None, [], [], True
-        else:
-            if last is not None:
-                steps = [x - last[0], *steps][:memory]
-                changes = [f - last[1], *changes][:memory]
-            last, accepted, fallback = (x, f), norm, g
-            x = g
-            if steps:
-                s, y = np.array(steps), np.array(changes)
-                weight = regularization * ((s**2).sum() + (y**2).sum())
-                gram = y @ y.T + weight * np.eye(len(y))
-                # At a fixed point nothing moves any more.
-                x = g - (s + y).T @ np.linalg.solve(gram, y @ f) if gram.any() else g
-            trusted = not steps
-        points.append(x)
-    return np.array(points), np.array(norms), refused

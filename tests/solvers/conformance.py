@@ -20,7 +20,6 @@ from fedjax_admm.problems import (
     networked_training,
 )
 from fedjax_admm.solvers import (
-    anderson,
     apfl,
     centralized_subgradient,
     consensus_admm,
@@ -308,12 +307,6 @@ SOLVERS = {
         lambda build: build(regularizer=penalties.l1(0.1)),
         network,
         models_and_corrections,
-    ),
-    "Anderson, EXTRA": Case(
-        anderson,
-        lambda build: build(extra(0.1), memory=3, regularization=1e-6),
-        network,
-        lambda state: models_and_corrections(state.inner),
     ),
     "FederatedAveraging, 3 local steps": Case(
         fed_avg,

@@ -102,7 +102,6 @@ EXACT = privacy.exact_release()
 BY_PROX: dict[str, Any] = {"local": solvers.local_prox()}
 
 ROWS: dict[str, Row] = {
-    "anderson": Row(lambda _: solvers.anderson(solvers.fed_dr()), inside="fed_dr()"),
     "apfl": Row(lambda _: solvers.apfl(mixing=0.9, local_steps=1), 3000, minimises="own"),
     "centralized_subgradient": Row(
         lambda _: solvers.centralized_subgradient(geometric(1.0, 0.97)), 600, "tree"

@@ -101,7 +101,6 @@ def tight(sigma):
 LOCAL = solvers.local_gradient(0.3, steps=10)
 PROX = solvers.local_prox()
 SOLVERS = {
-    "anderson": (lambda: solvers.anderson(solvers.fed_dr(2.0, local=LOCAL)), 600),
     "centralized_subgradient": (
         lambda: solvers.centralized_subgradient(geometric(1.0, 0.998)),
         3000,

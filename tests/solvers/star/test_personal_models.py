@@ -1,5 +1,9 @@
 """Ditto, pFedMe and APFL on quadratic clients: trajectories, limits, messages, mistakes."""
 
+from typing import NamedTuple
+
+import jax
+import jax.numpy as jnp
 import numpy as np
 import optax
 import pytest
@@ -9,6 +13,7 @@ from fedjax_admm import measures, messages
 from fedjax_admm.solvers import (
     apfl,
     ditto,
+    fed_admm,
     fed_avg,
     local_gradient,
     local_optimizer,
@@ -186,6 +191,16 @@ def test_measures_see_both_kinds_of_models(build):
     np.testing.assert_allclose(last["dual"], np.linalg.norm(slopes), rtol=1e-9)
 
 
+class Absolute(NamedTuple):
+    """A problem without a proximal map."""
+
+    start: jax.Array
+    num_clients: int = 2
+
+    def gradients(self, points, key=None):
+        return jnp.sign(points)
+
+
 def test_numbers_sent_and_mistakes():
     for solver in (apfl(), p_fed_me(), ditto(fed_avg())):
         assert solver.traffic(quadratics()) == fa.Traffic(up=5, down=5)
@@ -199,3 +214,6 @@ def test_numbers_sent_and_mistakes():
         ditto(fed_avg(exchange=messages.exchange(down=messages.cast("bfloat16"))))
     with pytest.raises(fa.InputError, match="must be a solver such as"):
         ditto(fed_avg)
+    solver, problem = ditto(fed_admm(local=local_prox())), Absolute(jnp.ones(1))
+    with pytest.raises(fa.InputError, match="needs a problem with prox_memory and prox"):
+        fa.run(solver, problem, jax.random.key(0), rounds=1)
