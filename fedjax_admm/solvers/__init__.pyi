@@ -40,7 +40,6 @@ from fedjax_admm.solvers.private._subgradient import private_subgradient as priv
 from fedjax_admm.solvers.splitting._adaptive import (
     AdaptivePenalty as AdaptivePenalty,
     balanced_penalty as balanced_penalty,
-    spectral_penalty as spectral_penalty,
 )
 from fedjax_admm.solvers.splitting._fed_admm import fed_admm as fed_admm
 from fedjax_admm.solvers.splitting._fed_dr import fed_dr as fed_dr

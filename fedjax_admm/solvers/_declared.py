@@ -36,11 +36,6 @@ _EXCHANGE_RULES = {
         "must have no channel down",
         "give it as up, which every message to neighbours passes",
     ),
-    "plain": (
-        lambda exchange: exchange.plain,
-        "must leave messages as they are",
-        "leave one of the two out",
-    ),
 }
 
 

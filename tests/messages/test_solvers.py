@@ -14,7 +14,7 @@ NO_DOWN = {"down": "must have no channel down, because nodes of a graph have no 
 NO_AGGREGATOR = {"aggregator": "must have no aggregator but the mean, because"}
 # What a solver does not take, and what it says then.
 REFUSED = {
-    "FedADMM, spectral of each node": NO_AGGREGATOR,
+    "FedADMM, balanced": NO_AGGREGATOR,
     "GTVPrimalDual": NO_DOWN | NO_AGGREGATOR,
     "DecentralizedADMM": NO_DOWN,
     "EXTRA": NO_DOWN,

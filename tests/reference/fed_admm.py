@@ -1,10 +1,10 @@
-"""Independent NumPy float64 references of FedADMM and of adaptive penalty parameters.
+"""Independent NumPy float64 references of FedADMM and of an adaptive penalty parameter.
 
 Written client by client; nothing here imports the package. FedADMM is given by Y. Gong, Y. Li,
 N. Freris, arXiv:2204.03529, Algorithm 1, and by S. Zhou, G. Y. Li, arXiv:2204.10607; the consensus
 ADMM by S. Boyd et al., "Distributed Optimization and Statistical Learning via the Alternating
 Direction Method of Multipliers" (2011), section 7, with residual balancing by B. Wohlberg,
-arXiv:1704.06209, and the spectral penalty by Z. Xu, M. Figueiredo, T. Goldstein, arXiv:1605.07246.
+arXiv:1704.06209.
 """
 
 import math
@@ -111,19 +111,7 @@ def zhou_li(hessians, linear, *, rounds, sigma, r, steps, inner=1, masks=None):
 # --- consensus ADMM with the server's step between the clients' and the duals' --------------------
 
 
-def _spectral(u, v, old_u, old_v, correlation=0.2):
-    """Return the spectral estimate of a pair, or None."""
-    du, dv = (u - old_u).ravel(), (v - old_v).ravel()
-    length, height = np.linalg.norm(du), np.linalg.norm(dv)
-    if length <= 1e-8 * np.linalg.norm(u) or height <= 1e-8 * np.linalg.norm(v):
-        return None
-    if not du @ dv > correlation * length * height:
-        return None
-    steepest, least = height**2 / (du @ dv), (du @ dv) / length**2
-    return least if 2 * least > steepest else steepest - least / 2
-
-
-def consensus(curvatures, centres, *, rounds, s, relaxation=1.0, adapt=None, period=2):
+def consensus(curvatures, centres, *, rounds, s, relaxation=1.0, adapt=False, period=2):
     """Consensus ADMM of separable quadratics sum_p h_p (x_p - b_p)^2 / 2, no regulariser.
 
     Args:
@@ -132,7 +120,7 @@ def consensus(curvatures, centres, *, rounds, s, relaxation=1.0, adapt=None, per
       rounds: how many.
       s: the first penalty parameter.
       relaxation: of the clients' models toward the server's of before.
-      adapt: None, "balanced" or "spectral".
+      adapt: whether residuals are balanced.
       period: rounds between attempts.
 
     Returns:
@@ -140,22 +128,17 @@ def consensus(curvatures, centres, *, rounds, s, relaxation=1.0, adapt=None, per
     """
     clients, dim = centres.shape
     w, zeta = np.zeros(dim), np.zeros((clients, dim))
-    store = None
     servers, chosen = [], []
     for count in range(1, rounds + 1):
         q = (curvatures * centres + s * w + zeta) / (curvatures + s)
-        slopes = zeta + s * (w - q)
         relaxed = relaxation * q + (1 - relaxation) * w
         new = np.mean(relaxed - zeta / s, 0)
         zeta = zeta + s * (new - relaxed)
-        if adapt == "balanced" and count % period == 0:
+        if adapt and count % period == 0:
             size = max(np.linalg.norm(q), math.sqrt(clients) * np.linalg.norm(new))
             primal = np.linalg.norm(q - new) / size
             dual = s * math.sqrt(clients) * np.linalg.norm(new - w) / np.linalg.norm(zeta)
             s = 2 * s if primal > 10 * dual else s / 2 if dual > 10 * primal else s
-        if adapt == "spectral" and (count == 1 or count % period == 0):
-            estimate = None if store is None else _spectral(q, slopes, *store)
-            s, store = s if estimate is None else estimate, (q, slopes)
         w = new
         servers.append(w)
         chosen.append(s)

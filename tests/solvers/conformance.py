@@ -363,11 +363,11 @@ SOLVERS = {
         network,
         lambda state: (state.clients.models, state.clients.duals),
     ),
-    "FedADMM, spectral of each node": Case(
+    "FedADMM, balanced": Case(
         fed_admm,
-        lambda build: build(fa.solvers.spectral_penalty(node_wise=True), relaxation=1.2),
+        lambda build: build(fa.solvers.balanced_penalty(), relaxation=1.2),
         network,
-        lambda state: (state.clients.models, state.clients.duals, state.server.penalty.counts),
+        lambda state: (state.clients.models, state.clients.duals),
     ),
     "FedMCADMM": Case(
         fed_mc_admm,

@@ -1,4 +1,4 @@
-r"""Penalty parameters that adapt themselves: balance of relative residuals, and spectral.
+"""A penalty parameter that adapts itself by the balance of relative residuals.
 
 An object in a solver's field `rho`. After a round it sees of every client the model w_i, the dual
 y_i (minus the gradient of the loss at w_i, where the client's problem is solved exactly), the
@@ -10,7 +10,7 @@ With m = sum rho_i w_i / sum rho_i the duals that the server agrees with are
 so that w_i = m and rho_i (z - m) = 0 for all i say that z is stationary. Without a regulariser, and
 with one rho for all, m and zeta are the server's model and the duals of the textbook's consensus
 ADMM, in which the server's step stands between the clients' step and the duals'. It takes the same
-course: the rules below then choose what they choose there.
+course: the rule below then chooses what it chooses there.
 
 An adaptive ADMM is proven to converge only if the penalty settles; `until` ends the adaptation.
 """
@@ -21,7 +21,7 @@ import jax
 import jax.numpy as jnp
 from jax.typing import ArrayLike
 
-from fedjax_admm._checks import build, count, counted, declared, flagged, optional, positive, ranged
+from fedjax_admm._checks import build, count, counted, declared, optional, positive, ranged
 from fedjax_admm.solvers import _roles as roles
 
 
@@ -33,7 +33,6 @@ class Agreement(NamedTuple):
     server: jax.Array  # shape=(dim,): z, with the penalty parameters below
     rho: jax.Array  # shape=(clients,)
     active: jax.Array  # shape=(clients,), bool: who took part
-    regularized: bool  # whether the server has a regulariser
 
 
 class AdaptivePenalty(Protocol):
@@ -48,16 +47,6 @@ class AdaptivePenalty(Protocol):
     def update(self, seen: Agreement, memory: Any) -> tuple[jax.Array, Any]:
         """Return the next penalty parameters, shape (clients,), and the memory."""
         ...
-
-
-class SpectralMemory(NamedTuple):
-    """What was seen at the last attempt, stacked over clients."""
-
-    counts: jax.Array  # shape=(clients,), int32: rounds, or rounds in which the client took part
-    models: jax.Array  # shape=(clients, dim): w_i
-    slopes: jax.Array  # shape=(clients, dim): -y_i
-    servers: jax.Array  # shape=(clients, dim): -z
-    agreed: jax.Array  # shape=(clients, dim): zeta_i
 
 
 @roles.pytree_dataclass
@@ -86,78 +75,6 @@ class BalancedPenalty:
         down = turn & (dual > self.ratio / self.target * primal)
         rho = seen.rho
         return jnp.where(up, rho * self.factor, jnp.where(down, rho / self.factor, rho)), rounds
-
-
-@roles.pytree_dataclass
-class SpectralPenalty:
-    """Spectral penalty parameters; build it with `spectral_penalty`."""
-
-    initial: jax.Array = positive(  # shape=() or (clients,)
-        stacked=True, curvature=lambda largest: largest
-    )
-    # shape=(): estimates from less correlated differences do not count
-    correlation: jax.Array = ranged(at_least=0, at_most=1)
-    # shape=(): rho changes by a factor of at most 1 + bound / count^2
-    bound: jax.Array = ranged(at_least=0)
-    period: int = counted()
-    node_wise: bool = flagged()
-    until: int | None = declared(optional(count, at_least=0), static=True)
-
-    def memory(self, seen: Agreement) -> SpectralMemory:
-        """Return an empty store."""
-        nothing = jnp.zeros_like(seen.models)
-        counts = jnp.zeros(seen.rho.shape, jnp.int32)
-        return SpectralMemory(counts, nothing, nothing, nothing, nothing)
-
-    def update(self, seen: Agreement, memory: SpectralMemory) -> tuple[jax.Array, SpectralMemory]:
-        """Return the penalty parameters after an attempt, and the store."""
-        moved = seen.active
-        if not self.node_wise:
-            moved = jnp.broadcast_to(jnp.any(moved), moved.shape)
-        counts = memory.counts + moved.astype(jnp.int32)
-        turn = moved & ((counts == 1) | (counts % self.period == 0))
-        _, agreed = _agreed(seen)
-        servers = jnp.broadcast_to(-seen.server, seen.models.shape)
-        new = SpectralMemory(counts, seen.models, -seen.duals, servers, agreed)
-
-        rho = seen.rho
-        clients, sure = self._estimate(new.models, new.slopes, memory.models, memory.slopes)
-        estimate = jnp.where(sure, clients, rho)
-        if seen.regularized:
-            server, known = self._estimate(new.servers, new.agreed, memory.servers, memory.agreed)
-            both = sure & known
-            middle = jnp.sqrt(jnp.where(both, clients * server, 1))
-            estimate = jnp.where(both, middle, jnp.where(known & ~sure, server, estimate))
-        change = 1 + self.bound / jnp.maximum(counts, 1).astype(rho.dtype) ** 2
-        estimate = jnp.clip(estimate, rho / change, rho * change)
-        adapting = turn & (counts > 1) & _adapting(counts, self.until)
-        stored = jax.tree.map(
-            lambda now, old: jnp.where(turn[:, None], now, old), new[1:], memory[1:]
-        )
-        return jnp.where(adapting, estimate, rho), SpectralMemory(counts, *stored)
-
-    def _estimate(self, u, slope, old_u, old_slope) -> tuple[jax.Array, jax.Array]:
-        """Return curvatures along the way since the store, (clients,), and which ones count."""
-
-        def inner(x, y):
-            products = jnp.sum(x * y, -1)
-            return products if self.node_wise else jnp.broadcast_to(jnp.sum(products), here)
-
-        def length(x):  # of decisions only: its derivative at 0 is infinite
-            return jnp.sqrt(jax.lax.stop_gradient(inner(x, x)))
-
-        here = u.shape[:1]
-        du, dslope = u - old_u, slope - old_slope
-        across, along, bend = inner(du, dslope), inner(du, du), inner(dslope, dslope)
-        noise = 1e-8 if u.dtype == jnp.float64 else 1e-4
-        sure = (
-            (across > self.correlation * length(du) * length(dslope))
-            & (length(du) > noise * length(u))
-            & (length(dslope) > noise * length(slope))
-        )
-        steepest = bend / jnp.where(sure, across, 1)
-        least = across / jnp.where(sure, along, 1)
-        return jnp.where(2 * least > steepest, least, steepest - least / 2), sure
 
 
 def balanced_penalty(
@@ -192,48 +109,6 @@ def balanced_penalty(
     arXiv:1704.06209 (2017).
     """
     return build(BalancedPenalty, **locals())
-
-
-def spectral_penalty(
-    initial: ArrayLike | None = None,
-    *,
-    period: int = 2,
-    correlation: ArrayLike = 0.2,
-    node_wise: bool = False,
-    bound: ArrayLike = 1e10,
-    until: int | None = None,
-) -> SpectralPenalty:
-    r"""Build `SpectralPenalty`: rho follows the curvature along the way, as Barzilai and Borwein's.
-
-    At the first round and then at multiples of `period` the pairs (w, -y) of the clients and
-    (-z, zeta) of the server are compared with those of the attempt before. For differences du and
-    dv of a pair, with steepest descent's ||dv||^2 / du.dv and minimum gradient's du.dv / ||du||^2,
-
-        alpha = MG if 2 MG > SD, else SD - MG / 2,    trusted if du.dv > correlation ||du|| ||dv||.
-
-    The next rho is sqrt(alpha beta) of clients and server where both are trusted, the trusted one
-    of the two, or the old rho. What changed by less than 1e-8 (1e-4 in single precision) of its
-    size is noise of rounding and not trusted. Without a regulariser the server has no curvature,
-    and its pair is left out: from one client's part of it chance would be learnt.
-
-    With one rho for all, products are summed over all clients; absent ones count with what they
-    hold. With `node_wise` every client has its own, changed only in rounds in which it takes part,
-    by its own count of these.
-
-    Args:
-      initial: the first rho, a number or one per client (clients,); about the largest curvature of
-        the losses if None.
-      period: rounds between attempts.
-      correlation: between 0 and 1.
-      node_wise: whether every client has its own rho.
-      bound: rho changes by a factor of at most 1 + bound / count^2, so that it settles.
-      until: the last round in which rho may change; every round if None.
-
-    Reference: Z. Xu, M. Figueiredo, T. Goldstein, "Adaptive ADMM with Spectral Penalty Parameter
-    Selection", arXiv:1605.07246 (2017); node-wise: Z. Xu, G. Taylor, H. Li, M. Figueiredo, X. Yuan,
-    T. Goldstein, "Adaptive Consensus ADMM for Distributed Optimization", arXiv:1706.02869 (2017).
-    """
-    return build(SpectralPenalty, **locals())
 
 
 def _adapting(counts: jax.Array, until: int | None) -> jax.Array:

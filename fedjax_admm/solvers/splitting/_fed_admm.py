@@ -21,10 +21,10 @@ to old models: the fewer take part, the more slowly the mean of ||y_i + grad f_i
 Settings:
 
 *  Gong, Li, Freris: dual_updates=1. Their server adds eta times the mean change of w_i + y_i / rho
-   over those present, which equals the above only for eta = |S| / N. For g = 0 another eta has
-   limits with grad f(z) = rho (1 - |S| / (eta N)) (z - z^0), which are no minimisers and depend on
-   the start: `server_step=eta` is for comparisons. The change is relative to the client's own
-   previous model; subtracting the model just received solves another problem.
+   over those present, which equals the above only for eta = |S| / N, the eta of this solver. For
+   g = 0 another one has limits with grad f(z) = rho (1 - |S| / (eta N)) (z - z^0), which are no
+   minimisers and depend on the start. The change is relative to the client's own previous model;
+   subtracting the model just received solves another problem.
 *  Zhou, Li: dual_updates=k0, with `local_gradient(1 / (r + sigma), steps=...)`. Their round begins
    with the server: their x of a round is z of the round before. Their losses have weights 1/N, so
    that their sigma and pi are rho / N and y_i / N. Many dual steps amount to a gradient step of
@@ -56,7 +56,6 @@ from jax.typing import ArrayLike
 
 from fedjax_admm._checks import InputError, build, counted, declared, positive
 from fedjax_admm._threefry import split
-from fedjax_admm.penalties import Zero
 from fedjax_admm.solvers import _roles as roles
 from fedjax_admm.solvers.splitting._adaptive import AdaptivePenalty, Agreement
 from fedjax_admm.solvers.splitting._probing import Probed, ProbedServer, probing
@@ -153,56 +152,6 @@ class FedADMM(roles.StarSolver):
         return -state.clients.duals
 
 
-class CentreServer(NamedTuple):
-    """What the server of `ScaledFedADMM` holds."""
-
-    model: jax.Array  # shape=(dim,): z
-    centre: jax.Array  # shape=(dim,): c
-
-
-@roles.pytree_dataclass
-class ScaledFedADMM(FedADMM):
-    """FedADMM whose server takes steps of one length: `c <- c + eta mean of the changes of u_i`."""
-
-    server_step: jax.Array = positive()  # shape=(): eta
-    exchange: roles.Exchange = roles.exchanged(
-        plain="the server adds up changes with {server_step}"
-    )
-
-    def start_server(self, model, num_clients) -> CentreServer:
-        """Start c and z at the first model."""
-        return CentreServer(model, model)
-
-    def broadcast(self, server: CentreServer) -> jax.Array:
-        """Send z."""
-        return server.model
-
-    def start_clients(self, problem, models, key):
-        """Start as FedADMM does; nothing has changed."""
-        clients, _ = super().start_clients(problem, models, key)
-        return clients, roles.Said((jnp.zeros_like(models),))
-
-    def client(self, problem, clients: FedADMMClients, z, key, /):
-        """Return w_i and y_i, and say rho_i u_i - (rho_i u_i of before)."""
-        new, _ = super().client(problem, clients, z, key)
-        rho = clients.rho[:, None]
-        return new, roles.Said((rho * (new.models - clients.models) + new.duals - clients.duals,))
-
-    def upload(self, clients: FedADMMClients) -> roles.Upload:
-        """Return nothing: the server adds up changes."""
-        return roles.Upload()
-
-    def server(self, server: CentreServer, received: roles.Received, info) -> CentreServer:
-        """Return z and c."""
-        rho = jnp.mean(self.rho)
-        centre = server.centre + received.means[0] / rho * self.server_step
-        return CentreServer(self.regularizer.prox(centre, 1 / rho), centre)
-
-    def model(self, server: CentreServer) -> jax.Array:
-        """Return z."""
-        return server.model
-
-
 class AdaptiveServer(NamedTuple):
     """What the server of `AdaptiveFedADMM` holds."""
 
@@ -268,7 +217,7 @@ class AdaptiveFedADMM(FedADMM):
         return self.regularizer.prox(centre, 1 / jnp.mean(rho))
 
     def _seen(self, models, duals, server, rho, active) -> Agreement:
-        return Agreement(models, duals, server, rho, active, not isinstance(self.regularizer, Zero))
+        return Agreement(models, duals, server, rho, active)
 
 
 @roles.pytree_dataclass
@@ -305,7 +254,6 @@ def fed_admm(
     *,
     local: roles.LocalSolver | None = None,
     dual_updates: int = 1,
-    server_step: ArrayLike | None = None,
     relaxation: ArrayLike = 1.0,
     regularizer: roles.Penalty | None = None,
     exchange: roles.Exchange | None = None,
@@ -314,34 +262,21 @@ def fed_admm(
 
     Args:
       rho: the penalty parameter: a number, one per client (clients,), or an object that adapts it
-        (`balanced_penalty`, `spectral_penalty`). If None it is 0.2 l / K, with K local steps and l
-        a running mean of the curvature that every client meets with its local steps, which also
-        sets their length; it grows to l as clients take part. Two numbers more go up and one down.
-        Where `local` has steps of a given length or a prox, or with a `server_step`, it stays about
-        the largest curvature of the losses at the start.
+        (`balanced_penalty`). If None it is 0.2 l / K, with K local steps and l a running mean of
+        the curvature that every client meets with its local steps, which also sets their length; it
+        grows to l as clients take part. Two numbers more go up and one down. Where `local` has
+        steps of a given length or a prox, it stays about the largest curvature of the losses at the
+        start.
       local: how a client solves its problem; `local_gradient()`, five gradient steps, if None.
       dual_updates: solutions and steps of the dual per round, while the server's model stands
         still.
-      server_step: the paper's constant eta in place of |S| / N, which is biased unless it equals
-        |S| / N; not with a rho that adapts.
       relaxation: a, above 0 and at most 2; 1.5 to 1.8 is often faster than 1.
       regularizer: g, one of `fedjax_admm.penalties`, at the server; none if None.
       exchange: of messages, `messages.exchange(...)`; none if None. With a rho that
-        adapts the server reads every model and dual variable, and there is no aggregator; with
-        `server_step` there is no exchange.
+        adapts the server reads every model and dual variable, and there is no aggregator.
     """
     adapts = hasattr(rho, "initial") and not isinstance(rho, type)
-    if server_step is None:
-        probes = probing(local) if rho is None else None
-        kind = AdaptiveFedADMM if adapts else FedADMM if probes is None else ProbedFedADMM
-        local = local if probes is None else probes
-        return build(kind, **locals())
-    if adapts:
-        raise InputError(
-            "does not go with a {rho} that adapts",
-            argument="server_step",
-            value=server_step,
-            remedy="leave it out, or give a number as {rho}",
-            others=["rho"],
-        )
-    return build(ScaledFedADMM, **locals())
+    probes = probing(local) if rho is None else None
+    kind = AdaptiveFedADMM if adapts else FedADMM if probes is None else ProbedFedADMM
+    local = local if probes is None else probes
+    return build(kind, **locals())
