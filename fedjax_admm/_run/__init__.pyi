@@ -7,6 +7,7 @@ from fedjax_admm._run._checkpoints import (
 from fedjax_admm._run._checks import (
     check_arrays as check_arrays,
     check_methods as check_methods,
+    check_start as check_start,
     difference as difference,
 )
 from fedjax_admm._run._estimates import in_dtype_of as in_dtype_of
@@ -19,14 +20,12 @@ from fedjax_admm._run._noise import (
     check_wrapped as check_wrapped,
     key_use as key_use,
 )
-from fedjax_admm._run._rounds import (
+from fedjax_admm._run._results import (
     Measure as Measure,
     RoundState as RoundState,
     Run as Run,
     Status as Status,
-    check_start as check_start,
-    run as run,
-    run_until as run_until,
-    scan_rounds as scan_rounds,
 )
+from fedjax_admm._run._rounds import run as run, run_until as run_until
+from fedjax_admm._run._scan import scan_rounds as scan_rounds
 from fedjax_admm._run._tracking import Tracked as Tracked, track as track

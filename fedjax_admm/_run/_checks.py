@@ -13,10 +13,20 @@ import jax.numpy as jnp
 import numpy as np
 from jax.core import Tracer
 
-from fedjax_admm._checks import InputError, function_of, is_concrete, listed, not_deleted, one_line
+from fedjax_admm._checks import (
+    InputError,
+    function_of,
+    is_concrete,
+    listed,
+    not_deleted,
+    one_line,
+    typed_key,
+)
 from fedjax_admm._host import KEPT
+from fedjax_admm._run._keys import fingerprint_of
 from fedjax_admm._run._noise import check_wrapped, hides
-from fedjax_admm.capabilities import check_capabilities, streams
+from fedjax_admm._run._results import RoundState, Run
+from fedjax_admm.capabilities import check_capabilities
 from fedjax_admm.participation import check_process
 
 # What a run calls of a solver, and what it records itself.
@@ -74,30 +84,28 @@ def _last_call(structure, name, function) -> Call:
 
 
 def checked_call(
-    check_begun: Callable, arguments: tuple, name: str, function: Any, rounds: int
+    arguments: tuple, name: str, function: Any, rounds: int, *, keeps: bool
 ) -> tuple[Call, int]:
     """Check the arguments of a call, unless they are those of the last one of its structure.
 
     Args:
-      check_begun: checks solver, key and start, and returns the rounds done before, which are
-        given to it where they are known.
       arguments: solver, problem, key, participation and start.
       name: "measure" or "residual".
       function: the measure or the residual, or None.
       rounds: of this call for a measure, of the run proper for a residual.
+      keeps: whether the structure of the arguments may be kept, because no data belong to it.
 
     Returns:
       What is known of the call, and the rounds of the run proper.
     """
     solver, problem, key, participation, start = arguments
     leaves, structure = jax.tree.flatten(arguments)
-    # What is known of a call keeps its structure, to which data on the host belong.
-    known = (function is None or callable(function)) and not streams(problem)
+    known = keeps and (function is None or callable(function))
     call = _last_call(structure, name, function) if known else Call()
     repeated = call.knows(leaves)
     if not repeated:
         _check_parts(solver, problem, participation, name, function)
-    begun = check_begun(solver, key, start, call.done_before(key, start))
+    begun = _check_begun(solver, key, start, call.done_before(key, start))
     total = begun * (name == "measure") + rounds
     if not repeated:
         _check_rounds(solver, problem, participation, total)
@@ -106,6 +114,62 @@ def checked_call(
     elif total > call.rounds:
         call.rounds = _lasting(partial(_check_rounds, solver, problem, participation), total)
     return call, total
+
+
+def _check_begun(solver, key, start, done: int | None) -> int:
+    """Check key and start; return the rounds that are done, 0 where they are traced.
+
+    `done` is their number where start is known to be the state of a run under this key.
+    """
+    if done is None:
+        typed_key(key)
+        check_start(start, key)
+    else:
+        not_deleted("key", key)
+        not_deleted("start", start)
+    if start is None:
+        return 0
+    if hasattr(solver, "check_start"):
+        solver.check_start(start.solver)
+    if done is None:
+        return int(start.index) if is_concrete(start.index) else 0
+    return done
+
+
+def check_start(start: Any, key: jax.Array) -> None:
+    """Check that a start is the state of one run, with this key.
+
+    Raises:
+      InputError: it is not; a traced key or fingerprint is not looked at.
+    """
+    if start is None:
+        return
+    if not isinstance(start, RoundState):
+        shown = "the Run itself" if isinstance(start, Run) else one_line(start)
+        raise InputError(
+            f"must be the state of a Run, but it is {shown}",
+            argument="start",
+            value=start,
+            remedy="pass its .state" if isinstance(start, Run) else None,
+        )
+    if jnp.ndim(start.index):
+        raise InputError(
+            f"must be the state of one run, but it is a stack of shape {jnp.shape(start.index)}",
+            argument="start",
+            value=start,
+            remedy="use jax.vmap over states",
+        )
+    not_deleted("start", start)
+    if start.fingerprint is None or not is_concrete((key, start.fingerprint)):
+        return
+    if int(start.fingerprint) != int(fingerprint_of(key)):
+        raise InputError(
+            "must be the key of the run that is resumed, whose next rounds draw from it, but it is "
+            "another",
+            argument="key",
+            value=key,
+            remedy="give the same key, or begin anew with start=None",
+        )
 
 
 def _check_parts(solver, problem, participation, name, function) -> None:

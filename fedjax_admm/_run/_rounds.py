@@ -11,128 +11,44 @@ rounds, bit for bit. Nothing raises inside jit: `Run.status` tells what happened
 """
 
 import os
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from functools import partial
 from typing import Any, NamedTuple
 
 import jax
-import jax.numpy as jnp
 from jax.typing import ArrayLike
 
-from fedjax_admm._checks import (
-    InputError,
-    count,
-    is_concrete,
-    multiple,
-    not_deleted,
-    one_line,
-    scalar,
-    typed_key,
-)
-from fedjax_admm._frames import trace_dataset, trace_frame
+from fedjax_admm._checks import count, multiple, scalar
 from fedjax_admm._host import compiled
-from fedjax_admm._plots import plot_trace
 from fedjax_admm._run._checkpoints import opened_checkpoint
-from fedjax_admm._run._checks import (
-    check_kept,
-    checked_call,
-    difference,
-    measured,
-    traced_residual,
-)
-from fedjax_admm._run._estimates import in_dtype_of, read_estimate, with_static
-from fedjax_admm._run._keys import (
-    fingerprint_of,
-    init_key,
-    participation_key,
-    round_keys,
-    with_fingerprint,
-)
+from fedjax_admm._run._checks import checked_call
+from fedjax_admm._run._estimates import with_static
 from fedjax_admm._run._noise import key_use
 from fedjax_admm._run._progress import check_untraced, loop_in_blocks, scan_in_blocks
-from fedjax_admm._run._shortfalls import tell_unsolved, unsolved
-from fedjax_admm._shown import short_repr
-from fedjax_admm.capabilities import first_state, shaped, streams
-from fedjax_admm.devices import over_clients, replicate_uneven
+from fedjax_admm._run._results import Measure, RoundState, Run
+from fedjax_admm._run._scan import loop_until, scan_rounds, shape_of
+from fedjax_admm._run._shortfalls import tell_unsolved
+from fedjax_admm._run._streams import streamed_rounds, streamed_until
 from fedjax_admm.participation import Everyone, Participation
-from fedjax_admm.protocol import RoundInfo, Solver
-
-Measure = Callable[[Any, Any, Any], Mapping[str, jax.Array]]
-"""`measure(solver, problem, state) -> dict of arrays`; a module-level function (a new lambda
-compiles again at every call)."""
+from fedjax_admm.protocol import Solver
 
 
-class RoundState(NamedTuple):
-    """All that a run needs to go on: give it back as `start`, with the same key."""
+class Driver(NamedTuple):
+    """How the rounds of a problem are computed."""
 
-    # shape=(), int32: how many rounds are done
-    index: jax.Array  # pyright: ignore[reportIncompatibleMethodOverride]
-    participation: Any
-    solver: Any
-    # shape=(), uint32: by which a resumed run knows its key, which does not follow from it; None is
-    # taken for that of any key
-    fingerprint: jax.Array | None = None
+    scan: Callable[..., Run]  # a number of rounds
+    loop: Callable[..., Run]  # until a residual is small
+    keeps: bool  # whether programs and checks are kept by the structure of the problem
 
 
-class Status(NamedTuple):
-    """What became of a call; rounds are counted from 1, and 0 means never."""
-
-    converged: jax.Array  # shape=(), int32: the round after which the residual was small enough
-    nonfinite: jax.Array  # shape=(), int32: the first round whose estimate was not finite
-    unsolved: jax.Array  # shape=(), int32: since the first round, how many inexact proximal steps
-    # of clients fell short of their accuracy
+_AT_ONCE = Driver(compiled(scan_rounds), compiled(loop_until), keeps=True)
+_FETCHING = Driver(streamed_rounds, streamed_until, keeps=False)  # data belong to the structure
 
 
-class Run(NamedTuple):
-    """What `run` and `run_until` return."""
-
-    state: RoundState
-    trace: dict[str, jax.Array]  # leading axis = records; always "round" and "messages"
-    status: Status
-    estimate: Any  # the solver's estimate after the last round: an array; or the user's pytree of
-    # parameters, where the problem has one (with an axis of clients for personal models)
-
-    __repr__ = short_repr
-
-    def plot(self, metric: str | None = None, *, label: str | None = None, axes: Any = None) -> Any:
-        """Draw what was measured against rounds with matplotlib, logarithmic where it is positive.
-
-        Of a batch of runs (`jax.vmap`) the median is drawn, with a band from 10 to 90 % of them;
-        numbers that are not finite are left out, and the legend tells of how many runs. Several
-        runs can be drawn into the same axes: every curve has a colour and a line of its own.
-
-        Args:
-          metric: a name of the trace; the first that was measured if None.
-          label: what the legend calls this run; without it a single run has no legend.
-          axes: what to draw into; new ones if None.
-
-        Returns:
-          The matplotlib Axes.
-
-        Raises:
-          InputError: the run measured nothing of that name, or an array per round, or the runs of
-            a batch have recorded different rounds.
-        """
-        return plot_trace(self.trace, metric, label, axes)
-
-    def to_dataframe(self) -> Any:
-        """Return the trace as a pandas DataFrame: a row per record, and per run of a batch.
-
-        Raises:
-          InputError: pandas is not installed, or a metric is an array per round.
-        """
-        return trace_frame(self.trace)
-
-    def to_xarray(self) -> Any:
-        """Return the trace as an xarray Dataset over "round", and "run" for a batch.
-
-        Runs of a batch that have recorded different rounds, as those of `run_until`, have "record"
-        in the place of "round", which is a variable then.
-
-        Raises:
-          InputError: xarray is not installed.
-        """
-        return trace_dataset(self.trace)
+def driver_of(problem: Any) -> Driver:
+    """Return the driver that fetches clients from the host where the samples are there."""
+    source = getattr(getattr(problem, "data", None), "source", None)
+    return _AT_ONCE if source is None else _FETCHING
 
 
 def run(
@@ -195,14 +111,11 @@ def run(
     if progress:
         check_untraced(solver, problem, key, participation, start)
     arguments = (solver, problem, key, participation, start)
-    call, total = checked_call(_check_begun, arguments, "measure", measure, rounds)
-
-    scan = _compiled_scan
-    if streams(problem):
-        from fedjax_admm._run._streams import streamed_rounds as scan
+    driver = driver_of(problem)
+    call, total = checked_call(arguments, "measure", measure, rounds, keeps=driver.keeps)
 
     def advance(state: RoundState | None, length: int) -> Run:
-        return scan(*arguments[:-1], state, rounds=length, measure=measure, every=every)
+        return driver.scan(*arguments[:-1], state, rounds=length, measure=measure, every=every)
 
     blocks: dict[str, Any] = {}
     if checkpoint is not None:
@@ -279,16 +192,13 @@ def run_until(
     if progress:
         check_untraced(solver, problem, key, participation, start, tolerance)
     arguments = (solver, problem, key, participation, start)
-    call, _ = checked_call(_check_begun, arguments, "residual", residual, max_rounds)
+    driver = driver_of(problem)
+    call, _ = checked_call(arguments, "residual", residual, max_rounds, keeps=driver.keeps)
     tolerance = scalar("tolerance", tolerance, at_least=0)
     use = key_use(*arguments, max_rounds, total=True) if call.hides else None
 
-    loop = _compiled_loop
-    if streams(problem):
-        from fedjax_admm._run._streams import streamed_until as loop
-
     def advance(state: RoundState | None, end: int, fresh: bool) -> Run:
-        return loop(
+        return driver.loop(
             *(*arguments[:-1], state, tolerance, end),
             residual=residual,
             every=every,
@@ -305,178 +215,3 @@ def run_until(
     if call.counts:
         call.counts = tell_unsolved(result.state.solver, result.status.unsolved)
     return with_static(problem, result)
-
-
-def scan_rounds(solver, problem, key, participation, start, *, rounds, measure, every) -> Run:
-    solver, problem, start = replicate_uneven((solver, problem, start))
-    solver, problem = in_dtype_of(solver, problem), over_clients(problem)
-    first = _beginning(solver, problem, key, participation, start)
-    advance = one_round(solver, problem, key, participation)
-
-    def record(carry, _):
-        (state, nonfinite), messages = jax.lax.scan(advance, carry, length=every)
-        return (state, nonfinite), {
-            **measured(measure, solver, problem, state.solver),
-            "round": state.index,
-            "messages": jnp.sum(messages, dtype=jnp.int32),
-        }
-
-    (state, nonfinite), trace = jax.lax.scan(
-        record, (first, jnp.zeros((), jnp.int32)), length=rounds // every
-    )
-    status = Status(jnp.zeros((), jnp.int32), nonfinite, unsolved(state.solver))
-    return replicate_uneven(Run(state, trace, status, read_estimate(solver, problem, state)))
-
-
-def loop_until(
-    solver, problem, key, participation, start, tolerance, end, *, residual, every, fresh
-) -> Run:
-    solver, problem, start = replicate_uneven((solver, problem, start))
-    solver, problem = in_dtype_of(solver, problem), over_clients(problem)
-    first = _beginning(solver, problem, key, participation, start)
-    advance = one_round(solver, problem, key, participation)
-
-    def unfinished(carry):
-        state, nonfinite, distance, _ = carry
-        return (state.index < end) & (nonfinite == 0) & ~(distance <= tolerance)
-
-    def several(carry):
-        state, nonfinite, _, total = carry
-        (state, nonfinite), messages = jax.lax.scan(advance, (state, nonfinite), length=every)
-        distance = traced_residual(residual, solver, problem, state.solver)
-        return state, nonfinite, distance, total + jnp.sum(messages, dtype=jnp.int32)
-
-    none = jnp.zeros((), jnp.int32)
-    distance = traced_residual(residual, solver, problem, first.solver)
-    if fresh:
-        # Before the first round all copies agree: a residual of zero there means nothing. And a
-        # block goes on from one that has looked.
-        distance = jnp.full_like(distance, jnp.inf)
-    state, nonfinite, distance, messages = jax.lax.while_loop(
-        unfinished, several, (first, none, distance, none)
-    )
-    converged = jnp.where(distance <= tolerance, state.index, 0)
-    status = Status(converged, nonfinite, unsolved(state.solver))
-    trace = {"round": state.index[None], "messages": messages[None], "residual": distance[None]}
-    return replicate_uneven(Run(state, trace, status, read_estimate(solver, problem, state)))
-
-
-_compiled_scan, _compiled_loop = compiled(scan_rounds), compiled(loop_until)
-
-
-def _beginning(solver, problem, key, participation, start) -> RoundState:
-    """Return the first state as rounds see it: like a `start`, whose making XLA does not know.
-
-    What it knows of a state that is made in the same program it folds into the rounds, whose last
-    bits then are not those of a run that goes on.
-    """
-    return jax.lax.optimization_barrier(first_round(solver, problem, key, participation, start))
-
-
-def first_round(solver, problem, key, participation, start) -> RoundState:
-    """Return the state before the first round of this call: `start`, if it is given."""
-
-    def first() -> RoundState:
-        shape = solver.participants(problem)
-        return RoundState(
-            jnp.zeros((), jnp.int32),
-            participation.init(participation_key(key), shape),
-            first_state(solver, problem, init_key(key)),
-            fingerprint_of(key),
-        )
-
-    if start is None:
-        return first()
-    start = with_fingerprint(start, key)
-    found = difference(jax.eval_shape(first), start)
-    if found:
-        raise InputError(
-            f"must be the state of a run of this solver on this problem, but {found}",
-            argument="start",
-            value=start,
-        )
-    return start
-
-
-def one_round(solver, problem, key, participation):
-    """Return the body of the scan: (state, first non-finite round) -> the same, messages."""
-    shape = solver.participants(problem)
-
-    def advance(carry, _):
-        state, nonfinite = carry
-        draw_key, round_key = round_keys(key, state.index)
-        remembered, presence = participation.draw(state.participation, state.index, draw_key, shape)
-        check_kept(participation, "draw", state.participation, remembered)
-        info = RoundInfo(state.index, round_key, presence.active, presence.sampled)
-        new = solver.step(problem, state.solver, info)
-        check_kept(solver, "step", state.solver, new)
-        index = state.index + 1
-        bad = ~jnp.all(jnp.isfinite(solver.estimate(new)))
-        nonfinite = jnp.where((nonfinite == 0) & bad, index, nonfinite)
-        sends = solver.transmitting(info) if hasattr(solver, "transmitting") else info.active
-        messages = solver.messages(problem, sends)
-        return (RoundState(index, remembered, new, state.fingerprint), nonfinite), messages
-
-    return advance
-
-
-def _check_begun(solver, key, start, done: int | None) -> int:
-    """Check key and start; return the rounds that are done, 0 where they are traced.
-
-    `done` is their number where start is known to be the state of a run under this key.
-    """
-    if done is None:
-        typed_key(key)
-        check_start(start, key)
-    else:
-        not_deleted("key", key)
-        not_deleted("start", start)
-    if start is None:
-        return 0
-    if hasattr(solver, "check_start"):
-        solver.check_start(start.solver)
-    if done is None:
-        return int(start.index) if is_concrete(start.index) else 0
-    return done
-
-
-def shape_of(solver, problem, key, participation, start, *, measure, every) -> Run:
-    """Return the shapes of a Run of one record; nothing is computed."""
-    ran = partial(scan_rounds, rounds=every, measure=measure, every=every)
-    return jax.eval_shape(ran, solver, shaped(problem), key, participation, start)
-
-
-def check_start(start: Any, key: jax.Array) -> None:
-    """Check that a start is the state of one run, with this key.
-
-    Raises:
-      InputError: it is not; a traced key or fingerprint is not looked at.
-    """
-    if start is None:
-        return
-    if not isinstance(start, RoundState):
-        shown = "the Run itself" if isinstance(start, Run) else one_line(start)
-        raise InputError(
-            f"must be the state of a Run, but it is {shown}",
-            argument="start",
-            value=start,
-            remedy="pass its .state" if isinstance(start, Run) else None,
-        )
-    if jnp.ndim(start.index):
-        raise InputError(
-            f"must be the state of one run, but it is a stack of shape {jnp.shape(start.index)}",
-            argument="start",
-            value=start,
-            remedy="use jax.vmap over states",
-        )
-    not_deleted("start", start)
-    if start.fingerprint is None or not is_concrete((key, start.fingerprint)):
-        return
-    if int(start.fingerprint) != int(fingerprint_of(key)):
-        raise InputError(
-            "must be the key of the run that is resumed, whose next rounds draw from it, but it is "
-            "another",
-            argument="key",
-            value=key,
-            remedy="give the same key, or begin anew with start=None",
-        )

@@ -20,14 +20,8 @@ from fedjax_admm._host import ahead, compiled
 from fedjax_admm._run._checks import measured, traced_residual
 from fedjax_admm._run._estimates import in_dtype_of, read_estimate
 from fedjax_admm._run._keys import round_keys, with_fingerprint
-from fedjax_admm._run._rounds import (
-    RoundState,
-    Run,
-    Status,
-    first_round,
-    one_round,
-    shape_of,
-)
+from fedjax_admm._run._results import RoundState, Run, Status
+from fedjax_admm._run._scan import first_round, one_round, shape_of
 from fedjax_admm._run._shortfalls import unsolved
 from fedjax_admm.devices import over_clients, replicate_uneven
 from fedjax_admm.participation import Presence
@@ -99,7 +93,7 @@ def _begun(solver, problem, key, participation, start) -> tuple[Any, RoundState]
         )
     solver = in_dtype_of(solver, problem)
     if start is None:
-        return solver, _over_all(_first, solver, problem, key, participation)
+        return solver, _over_all(_first, solver, problem, key, participation, None)
     shape_of(solver, problem, key, participation, start, measure=None, every=1)
     return solver, jax.tree.map(jnp.copy, with_fingerprint(start, key))
 
@@ -178,10 +172,7 @@ def _over_all(program: Any, solver: Any, problem: Any, *arrays: Any, **static: A
     return program.__wrapped__(solver, problem, *arrays, **static)
 
 
-@compiled
-def _first(solver, problem, key, participation) -> RoundState:
-    # Behind a barrier no array of the state is one of the problem, which a round would delete.
-    return jax.lax.optimization_barrier(first_round(solver, problem, key, participation, None))
+_first = compiled(first_round)
 
 
 @compiled

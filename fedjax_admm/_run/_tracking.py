@@ -14,7 +14,8 @@ import jax.numpy as jnp
 
 from fedjax_admm._checks import InputError, count
 from fedjax_admm._host import compiled
-from fedjax_admm._run._rounds import Measure, RoundState, run
+from fedjax_admm._run._results import Measure, RoundState
+from fedjax_admm._run._rounds import run
 from fedjax_admm.participation import Everyone, Participation
 from fedjax_admm.protocol import Solver
 

@@ -44,5 +44,5 @@ from fedjax_admm.capabilities._problems import (
     TypicalNorm as TypicalNorm,
     Values as Values,
     first_model as first_model,
+    shaped as shaped,
 )
-from fedjax_admm.capabilities._streams import shaped as shaped, streams as streams

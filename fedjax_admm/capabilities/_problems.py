@@ -332,3 +332,8 @@ class KnownOptimum(Protocol):
 def first_model(problem: Any) -> jax.Array:
     """Return the first model of one server, shape (dim,): the mean where clients have their own."""
     return problem.start if problem.start.ndim == 1 else jnp.mean(problem.start, 0)
+
+
+def shaped(problem: Any) -> Any:
+    """Return a problem for `jax.eval_shape`: one whose samples are on the host has their shapes."""
+    return problem.shaped() if hasattr(problem, "shaped") else problem

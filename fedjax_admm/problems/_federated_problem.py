@@ -54,12 +54,11 @@ from fedjax_admm.problems._client_losses import (
 )
 from fedjax_admm.problems._inner import ProximalMap, minimize_by_lbfgs, prepared_rows
 from fedjax_admm.problems._smoothing import Smoothing
+from fedjax_admm.problems._streamed import in_groups, shaped
 from fedjax_admm.trees import Tree
 
-# Iterations of L-BFGS of a client that learns on its own.
-_SOLO_STEPS = 200
-# Number of a call with the accuracy 0.1 / k = 1e-7.
-_LATE = 1_000_000
+_SOLO_STEPS = 200  # iterations of L-BFGS of a client that learns on its own
+_LATE = 1_000_000  # number of a call with the accuracy 0.1 / k = 1e-7
 
 
 class Batch(NamedTuple):
@@ -209,6 +208,14 @@ class Federated:
             tree=None,
             graph=None,
         )
+
+    def shaped(self) -> "Federated":
+        """Return the problem for `jax.eval_shape`, with the shapes of samples on the host."""
+        return shaped(self)
+
+    def in_groups(self, function: Callable[["Federated"], Any]) -> Any:
+        """Return `function(problem)`, with leading axes of clients; by groups from the host."""
+        return in_groups(self, function)
 
     # --- losses -----------------------------------------------------------------------------------
 

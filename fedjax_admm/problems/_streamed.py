@@ -193,6 +193,28 @@ class StreamedData:
         return tuple(range(number)) if number <= _AT_ONCE else ()
 
 
+def shaped(problem: Any) -> Any:
+    """Return a problem with the shapes of its samples, where they are on the host."""
+    return replace(problem, data=problem.data.shaped()) if _on_host(problem.data) else problem
+
+
+def in_groups(problem: Any, function: Any) -> Any:
+    """Return `function(problem)`; by groups of clients where their samples are on the host."""
+    data = problem.data
+    if not _on_host(data):
+        return function(problem)
+
+    def of_group(part: StackedData, clients: jax.Array) -> Any:
+        return function(replace(problem, data=data.holding(part)).take(clients))
+
+    return data.in_groups(of_group, data.numbers)
+
+
+def _on_host(data: Any) -> bool:
+    """Return whether data are those of clients whose samples are on the host."""
+    return isinstance(data, StreamedData) and data.source is not None
+
+
 def client_at(clients: Any, number: int) -> Any:
     """Return the samples of a client, from a function, a list or a stacked pytree."""
     if callable(clients):

@@ -23,7 +23,6 @@ through the exchange, and counts messages and their numbers.
 
 import math
 from collections.abc import Callable
-from dataclasses import replace
 from typing import Any, ClassVar, NamedTuple, TypeVar
 
 import jax
@@ -39,7 +38,6 @@ from fedjax_admm.capabilities import (
     has,
     numbers_in_states,
     shaped,
-    streams,
 )
 from fedjax_admm.messages import Exchange, Identity, at_rows, put_rows
 from fedjax_admm.participation import where_active
@@ -411,16 +409,12 @@ class StarSolver:
 
 
 def started(solver: StarSolver, problem: Any, model: jax.Array, key: jax.Array) -> Any:
-    """Return the clients before the first round, and their messages; by groups from the host."""
-    if not streams(problem):
+    """Return the clients before the first round, and their messages."""
+
+    def start(problem: Any) -> Any:
         return solver.start_clients(problem, copies(model, problem), key)
-    data = problem.data
 
-    def start(part: Any, clients: jax.Array) -> Any:
-        some = replace(problem, data=data.holding(part)).take(clients)
-        return solver.start_clients(some, copies(model, some), key)
-
-    return data.in_groups(start, data.numbers)
+    return problem.in_groups(start) if hasattr(problem, "in_groups") else start(problem)
 
 
 def init_exchange(
