@@ -84,18 +84,6 @@ def test_one_node_and_precision():
 
 
 @pytest.mark.thorough
-def test_graphs_on_several_devices():
-    mesh = jax.make_mesh((2,), ("trials",), axis_types=(jax.sharding.AxisType.Auto,))
-    spec = jax.sharding.PartitionSpec("trials")
-    draw = jax.vmap(lambda key: connected_graph(key, 10, 12))
-    sharded = jax.shard_map(draw, mesh=mesh, in_specs=spec, out_specs=spec, check_vma=False)
-    found, wanted = jax.jit(sharded)(keys(6)), draw(keys(6))
-    assert found.heads.sharding.num_devices == 2
-    np.testing.assert_array_equal(found.heads, wanted.heads)
-    np.testing.assert_array_equal(found.tails, wanted.tails)
-
-
-@pytest.mark.thorough
 def test_no_connected_graph_is_found():
     """One set of edges in four millions is a tree."""
     with pytest.raises(InputError) as caught:

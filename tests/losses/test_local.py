@@ -187,6 +187,7 @@ def test_values_and_gradients_of_least_squares(name, dtype):
     np.testing.assert_allclose(slope, by_jax, rtol=0, atol=tolerance * scale)
 
 
+@pytest.mark.kin(4)
 @pytest.mark.parametrize("name", CASES)
 @pytest.mark.usefixtures("x64")
 def test_prox_of_least_squares(name):
@@ -201,6 +202,7 @@ def test_prox_of_least_squares(name):
             np.testing.assert_allclose(node.gradient(new) + (new - old) / step, 0, atol=1e-9)
 
 
+@pytest.mark.kin(1)
 @pytest.mark.parametrize("name", FEW)
 def test_prox_of_least_squares_in_float32(name):
     """Long steps must not cost digits: models are known, whatever 2 step q is."""
@@ -212,6 +214,7 @@ def test_prox_of_least_squares_in_float32(name):
         np.testing.assert_allclose(prox_of(local, v, step), wanted, rtol=0, atol=2e-5 * scale)
 
 
+@pytest.mark.kin(2)
 @pytest.mark.parametrize("name", FEW)
 @pytest.mark.usefixtures("x64")
 def test_minimizers_are_least_squares_solutions_of_minimum_norm(name):
@@ -244,6 +247,7 @@ def test_a_small_ridge_does_not_blow_up_rounding(name, ridge, dtype):
         np.testing.assert_allclose(found, wanted, atol=tolerance * (1 + np.abs(wanted).max()))
 
 
+@pytest.mark.kin(1)
 @pytest.mark.parametrize("name", FEW)
 @pytest.mark.usefixtures("x64")
 def test_curvature_and_gram(name):
@@ -256,6 +260,7 @@ def test_curvature_and_gram(name):
         assert curvatures[i] == pytest.approx(2 * np.linalg.eigvalsh(curved)[-1])
 
 
+@pytest.mark.kin(1)
 @pytest.mark.parametrize("name", FEW)
 def test_factor_inside_a_trace_is_the_factor_outside(name, dtype):
     local = problem_of(CASES[name], dtype).local
@@ -348,6 +353,7 @@ def supremum(node, v, radius):
     return -found.fun
 
 
+@pytest.mark.kin(1)
 @pytest.mark.parametrize("name", FEW)
 @pytest.mark.usefixtures("x64")
 def test_conjugates_against_a_numerical_supremum(name):
@@ -359,6 +365,7 @@ def test_conjugates_against_a_numerical_supremum(name):
             assert found[i] == pytest.approx(supremum(node, v[i], radius), abs=1e-6, rel=1e-6)
 
 
+@pytest.mark.kin(1)
 @pytest.mark.parametrize("name", FEW)
 def test_plain_conjugates_are_infinite_off_the_range(name, dtype):
     case, nodes = CASES[name], nodes_of(CASES[name])
@@ -390,6 +397,7 @@ def lasso_residual(node, w, v, step, l1):
     return np.abs(np.where(w == 0, resting, slope + l1 * np.sign(w))).max()
 
 
+@pytest.mark.kin(1)
 @pytest.mark.parametrize("name", LASSO)
 @pytest.mark.usefixtures("x64")
 def test_values_and_gradients_of_lasso(name):
@@ -404,6 +412,7 @@ def test_values_and_gradients_of_lasso(name):
         np.testing.assert_allclose(slope[i], node.gradient(w[i]) + l1 * np.sign(w[i]), atol=1e-11)
 
 
+@pytest.mark.kin(1)
 @pytest.mark.parametrize("name", LASSO)
 @pytest.mark.usefixtures("x64")
 def test_prox_of_lasso_is_stationary(name):
@@ -421,6 +430,7 @@ def test_prox_of_lasso_is_stationary(name):
             assert lasso_residual(node, np.asarray(w)[i], v[i], step, l1) < 1e-9
 
 
+@pytest.mark.kin(1)
 @pytest.mark.parametrize("name", LASSO)
 @pytest.mark.usefixtures("x64")
 def test_minimizers_of_lasso(name):
@@ -466,6 +476,7 @@ def logistic_gradient(node, w):
     return total
 
 
+@pytest.mark.kin(1)
 @pytest.mark.parametrize("name", LOGISTIC)
 def test_values_and_gradients_of_logistic(name, dtype):
     case = CASES[name]
@@ -484,6 +495,7 @@ def test_values_and_gradients_of_logistic(name, dtype):
     np.testing.assert_allclose(slope, slopes(jnp.asarray(w, dtype), problem.local), atol=tolerance)
 
 
+@pytest.mark.kin(1)
 @pytest.mark.parametrize("name", LOGISTIC)
 @pytest.mark.usefixtures("x64")
 def test_prox_of_logistic_is_stationary(name):

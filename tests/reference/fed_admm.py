@@ -36,7 +36,6 @@ def fed_admm(
     server_step=None,
     relaxation=1.0,
     prox=None,
-    loaded_base=False,
 ):
     """FedADMM on quadratic clients, as Gong, Li and Freris write it, with what was added to it.
 
@@ -53,7 +52,6 @@ def fed_admm(
       server_step: eta; |S| / N if None.
       relaxation: of the server's model toward the client's own.
       prox: `prox(v, step)` of the regulariser.
-      loaded_base: whether what a client sends is the difference to the model that it received.
 
     Returns:
       Server's models (rounds, d), clients' models and duals (rounds, N, d).
@@ -68,7 +66,7 @@ def fed_admm(
         present = [i for i in range(clients) if masks is None or masks[index][i]]
         arrived = []
         for i in present:
-            old = (z if loaded_base else w[i]) + y[i] / rho[i]
+            old = w[i] + y[i] / rho[i]
             aim = relaxation * z + (1 - relaxation) * w[i]
             for _ in range(dual_updates):
                 centre = aim - y[i] / rho[i]

@@ -88,10 +88,9 @@ def fed_prox_limit(A, b, penalty, rate=None, steps=None):
     return biased_limit(A, b, np.array(Q))
 
 
-def scaffold(A, b, x, masks, rate, steps, server_step=1.0, weight=0.0, averages=None):
-    """SCAFFOLD, option II; `averages` are weights of the server's mean alone: the trap."""
+def scaffold(A, b, x, masks, rate, steps, server_step=1.0, weight=0.0):
+    """SCAFFOLD, option II."""
     clients, dim = b.shape
-    shares = np.ones(clients) if averages is None else averages
     c, controls = np.zeros(dim), np.zeros((clients, dim))
     models, shared, all_controls = [], [], []
     for mask in masks:
@@ -102,10 +101,10 @@ def scaffold(A, b, x, masks, rate, steps, server_step=1.0, weight=0.0, averages=
             pull = c - controls[i]
             y = gradient_steps(A[i], b[i] - pull, x, rate, steps)
             new[i] = controls[i] - c + (x - y) / (steps * rate)
-            move += shares[i] * (y - x)
+            move += y - x
             change += new[i] - controls[i]
         if present.size:
-            x = x + server_step * move / shares[present].sum()
+            x = x + server_step * move / present.size
             x = soft(x, steps * rate * server_step * weight)
         c, controls = c + change / clients, new
         models.append(x)
@@ -118,8 +117,8 @@ def scaffold(A, b, x, masks, rate, steps, server_step=1.0, weight=0.0, averages=
     }
 
 
-def prox_skip(A, b, x, coins, gamma, p, masks=None, weight=0.0, send_controls=True):
-    """ProxSkip with the coins of all rounds; without `send_controls` it is the trap."""
+def prox_skip(A, b, x, coins, gamma, p, masks=None, weight=0.0):
+    """ProxSkip with the coins of all rounds."""
     clients, dim = b.shape
     X, h, server = np.tile(x, (clients, 1)), np.zeros((clients, dim)), x
     masks = np.ones((len(coins), clients), bool) if masks is None else masks
@@ -130,7 +129,7 @@ def prox_skip(A, b, x, coins, gamma, p, masks=None, weight=0.0, send_controls=Tr
         for i in present:
             X[i] = X[i] - gamma * (A[i] @ X[i] - b[i] - h[i])
         if coin and present.size:
-            sent = X[present] - (gamma / p * h[present] if send_controls else 0)
+            sent = X[present] - gamma / p * h[present]
             server = soft(sent.mean(0), gamma / p * weight)
             for i in present:
                 h[i] = h[i] + p / gamma * (server - X[i])

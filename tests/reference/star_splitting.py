@@ -95,22 +95,21 @@ def fed_pd(hessians, linear, start, masks, coins, eta, local=exact, prox=nothing
     return np.array(trace)
 
 
-def fed_dyn(hessians, linear, start, masks, rho, local=exact, prox=nothing, weights=None):
-    """FedDyn; `weights` (clients,) weight the average of fresh models alone: a mistake."""
+def fed_dyn(hessians, linear, start, masks, rho, local=exact, prox=nothing):
+    """FedDyn."""
     number = len(linear)
-    weights = np.ones(number) if weights is None else weights
     server, slope = np.array(start), np.zeros((number, len(start)))
     trace = []
     mean_slope = np.zeros(len(start))
     for mask in masks:
-        fresh, total, present = np.zeros(len(start)), 0.0, np.flatnonzero(mask)
+        fresh, present = np.zeros(len(start)), np.flatnonzero(mask)
         for i in present:
             w = local(hessians[i], linear[i], rho, server + slope[i] / rho, server)
             slope[i] = slope[i] - rho * (w - server)
             mean_slope = mean_slope - rho / number * (w - server)
-            fresh, total = fresh + weights[i] * w, total + weights[i]
+            fresh = fresh + w
         if present.size:
-            server = prox(fresh / total - mean_slope / rho, 1 / rho)
+            server = prox(fresh / present.size - mean_slope / rho, 1 / rho)
         trace.append(server)
     return np.array(trace)
 

@@ -74,16 +74,6 @@ def test_trajectories_with_masks_and_corrections_that_add_up_to_zero():
             np.testing.assert_allclose(found[1].sum(1), 0, atol=1e-12)
 
 
-@pytest.mark.usefixtures("x64")
-def test_numbers_to_expect():
-    expected = {0.0: (4.970e-2, 3.725e-3, 1.092e-6), 0.1: (5.816e-2, 3.012e-3, 1.655e-7)}
-    for weight, errors in expected.items():
-        found = trajectory(lasso(weight), nodes())[0]
-        optimum = reference.minimizer(H, B, weight)
-        seen = [reference.distance(found[k - 1], optimum) for k in (10, 20, 50)]
-        np.testing.assert_allclose(seen, errors, rtol=5e-3)
-
-
 @pytest.mark.thorough
 @pytest.mark.usefixtures("x64")
 def test_masks_do_not_move_the_limit_here():

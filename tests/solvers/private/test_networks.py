@@ -113,15 +113,12 @@ def compare_nfl(data, loss, *, clip=True, norm=1.0, rho=0.7, eta=0.1, q=0.5, l1=
         ("absolute", True, "chain"),
         ("logistic", False, "random"),
         *((loss, True, "random") for loss in LOSSES),
-        ("squared", False, "chain"),
     ],
 )
 def test_every_loss_on_every_graph(loss, clip, shape):
     data = draw(1, shape, labels=loss == "logistic")
     options = {"clip": clip, "norm": 0.7}
-    compare_nfl(data, loss, q=0.0, **options)
     compare_nfl(data, loss, q=0.5, masks=random_masks(), l1=0.4, l2=0.6, **options)
-    compare_nfl(data, loss, q=1.0, eta=0.15, masks=random_masks(6), l1=0.2, **options)
     compare_nfl(data, loss, q=1.0, rho=2.5, l2=1.0, **options)
 
 
@@ -142,16 +139,13 @@ def test_some_gradients_of_the_table_are_clipped_and_some_are_not():
 @pytest.mark.parametrize(
     ("loss", "clip", "shape"),
     [
-        ("squared", True, "star"),
-        ("squared", False, "random"),
-        ("absolute", True, "chain"),
+        ("absolute", True, "star"),
         ("logistic", False, "chain"),
     ],
 )
 def test_the_subgradient_method(loss, clip, shape):
     data = draw(3, shape, labels=loss == "logistic")
     for q, l1, l2, masks in (
-        (0.0, 0.0, 0.0, EVERYBODY),
         (0.5, 0.4, 0.6, random_masks()),
         (1.0, 0.2, 0.0, random_masks(6)),
     ):
@@ -298,6 +292,7 @@ def test_with_clipping_the_clipped_problem_is_solved(loss):
     assert gap_and_spread(data, LOSSES[loss][1], models, None, 0.5)[0] > 0.05
 
 
+@pytest.mark.thorough
 @pytest.mark.usefixtures("x64")
 def test_with_clipping_least_absolute_deviation_is_weighted():
     """The objective comes near the least value of sum_k 1/M_k sum_j min(1, c/||x||) |r_j|."""

@@ -1,6 +1,5 @@
 """P-ADMM: trajectories, exact minimisation in every round, fixed points, noise, what is refused."""
 
-import math
 from functools import partial
 
 import jax
@@ -20,13 +19,10 @@ from tests.solvers.private.cases import (
     DELTA,
     EVERYBODY,
     LOSSES,
-    ROUNDS,
-    SHAPES,
     SIZES,
     WITHOUT_OPTIMUM,
     GivenNoise,
     by_round,
-    cast,
     close,
     draw,
     follow,
@@ -78,19 +74,17 @@ def compare(data, *, clip, norm=1.0, rho=0.7, l2=1.0, masks=EVERYBODY, rtol=1e-9
 
 @pytest.mark.thorough
 @pytest.mark.usefixtures("x64")
-@pytest.mark.parametrize("shape", SHAPES)
-def test_one_newton_step_is_exact_without_clipping(shape):
-    compare(draw(1, shape), clip=False, newton_steps=1, rtol=1e-11)
-    compare(draw(2, shape), clip=False, newton_steps=1, rtol=1e-11, masks=random_masks(), l2=0.3)
+def test_one_newton_step_is_exact_without_clipping():
+    compare(draw(1, "chain"), clip=False, newton_steps=1, rtol=1e-11)
+    compare(draw(2), clip=False, newton_steps=1, rtol=1e-11, masks=random_masks(), l2=0.3)
 
 
 @pytest.mark.thorough
 @pytest.mark.usefixtures("x64")
-@pytest.mark.parametrize("shape", SHAPES)
-def test_with_clipping(shape):
-    compare(draw(1, shape), clip=True)
-    compare(draw(2, shape), clip=True, masks=random_masks(), l2=0.3, norm=0.5)
-    compare(draw(3, shape), clip=True, rho=3.0, norm=3.0)
+def test_with_clipping():
+    compare(draw(1, "star"), clip=True)
+    compare(draw(2), clip=True, masks=random_masks(), l2=0.3, norm=0.5)
+    compare(draw(3, "chain"), clip=True, rho=3.0, norm=3.0)
 
 
 # --- the minimiser of every round -----------------------------------------------------------------
@@ -143,13 +137,10 @@ HARD = 40  # clients
 
 @pytest.mark.thorough
 @pytest.mark.usefixtures("x64")
-@pytest.mark.parametrize(
-    ("loss", "samples", "dim"),
-    [("huber", 6, 3), ("logistic", 6, 3)],
-)
-def test_the_minimiser_is_found_however_much_is_clipped(loss, samples, dim):
+@pytest.mark.parametrize("loss", ["huber", "logistic"])
+def test_the_minimiser_is_found_however_much_is_clipped(loss):
     """Clients with short and long samples; little and much weight of the constraints."""
-    rng = np.random.default_rng(0)
+    rng, samples, dim = np.random.default_rng(0), 6, 3
     lengths = 5 * np.exp(1.2 * rng.standard_normal((HARD, samples, 1)))
     x = lengths * rng.standard_normal((HARD, samples, dim))
     y = 10 * rng.standard_normal((HARD, samples))
@@ -168,23 +159,12 @@ def test_the_minimiser_is_found_however_much_is_clipped(loss, samples, dim):
             assert found.max() < 1e-8, (clip, rho)
 
 
-@pytest.mark.thorough
-def test_float32_is_as_exact_as_it_can_be(spec_problem):
-    problem = cast(spec_problem, np.float32)
-    release = gaussian_release(zcdp_plan(8.0, DELTA, 200, 0.97), 2.8)
-    trace = follow(p_admm(release, rho=5.0), problem, np.ones((200, 50), bool))
-    assert trace["w"].dtype == np.float32
-    assert residuals(problem, release, 5.0, trace).max() < 1e-3
-
-
 # --- duals, fixed points, convergence -------------------------------------------------------------
 
 
 @pytest.mark.thorough
-@pytest.mark.kin(1)
 @pytest.mark.usefixtures("x64")
-@pytest.mark.parametrize("probability", [1.0, 0.5])
-def test_ridge_regression_converges_to_rounding(spec_problem, probability):
+def test_ridge_regression_converges_to_rounding(spec_problem):
     run = fa.run(
         p_admm(exact_release(), rho=2.0, newton_steps=1),
         spec_problem,
@@ -192,7 +172,7 @@ def test_ridge_regression_converges_to_rounding(spec_problem, probability):
         rounds=1200,
         every=1200,
         measure=consensus_error,
-        participation=participation.bernoulli(probability),
+        participation=participation.bernoulli(0.5),
     )
     assert float(run.trace["unprotected_error"][0]) < 1e-25
 
@@ -218,25 +198,6 @@ def test_with_clipping_the_clipped_problem_is_solved():
     np.testing.assert_allclose(models, mean[None].repeat(CLIENTS, 0), rtol=0, atol=1e-10)
     assert slope(clip) < 1e-10
     assert slope(None) > 0.05
-
-
-# --- noise and budgets ----------------------------------------------------------------------------
-
-
-@pytest.mark.thorough
-def test_an_infinite_epsilon_is_no_noise_at_all():
-    with jax.enable_x64(True):
-        problem = problem_of(draw(1), l2=1.0)
-    problem = cast(problem, np.float32)
-    free = gaussian_release(zcdp_plan(math.inf, DELTA, ROUNDS), 0.7)
-    found = follow(p_admm(free, rho=0.7), problem, random_masks())
-    wanted = follow(p_admm(exact_release(0.7), rho=0.7), problem, random_masks())
-    # A message is computed beside its model, and adding no noise is another program than adding
-    # none: on some processors they differ by a few units in the last place of the largest entry.
-    np.testing.assert_allclose(found["v"], found["w"], rtol=0, atol=1e-6 * np.abs(found["w"]).max())
-    for name, part in wanted.items():
-        size = np.max(np.abs(part), where=np.isfinite(part), initial=0)
-        np.testing.assert_allclose(found[name], part, rtol=0, atol=1e-6 * size)
 
 
 # --- mistakes -------------------------------------------------------------------------------------

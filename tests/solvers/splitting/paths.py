@@ -45,21 +45,6 @@ def path(solver, present, start=START, problem=None):
     return np.asarray(finish(solver, present, start, problem).trace["server"])
 
 
-def errors(solver, present, minimizer):
-    """Return the distances to the minimiser after 50 and 200 rounds from the origin."""
-    found = path(solver, present, ORIGIN)
-    return np.linalg.norm(found[[49, 199]] - minimizer, axis=1)
-
-
-def told(found, table):
-    """Assert that distances are those of a table of two digits; what it calls 0 is rounding."""
-    for one, number in zip(found, table, strict=True):
-        if number == 0:
-            assert one < 1e-14
-        else:
-            np.testing.assert_allclose(one, number, rtol=0.06)
-
-
 def slopes(minimizer):
     """Return every client's gradient at a point, (clients, dim)."""
     hessians, linear = draw()

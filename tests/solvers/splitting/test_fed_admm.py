@@ -78,28 +78,6 @@ def test_trajectory_of_every_variable_is_the_reference(setting, present):
         np.testing.assert_allclose(found[name], theirs, atol=1e-9, err_msg=name)
 
 
-# Distance to the minimiser after 50 and 200 rounds, with everybody and with masks.
-EXACT = {"Gong": ({}, [9.3e-7, 0.0], [8.6e-3, 7.7e-8])}
-INEXACT = {  # Zhou and Li's x of a round is the server's model of the round before
-    "Zhou-Li, k0=1": ({}, [1.1e-6, 0.0], [9.0e-3, 7.4e-8]),
-    "Zhou-Li, k0=5": ({"dual_updates": 5}, [1.7e-7, 0.0], [5.6e-3, 9.5e-9]),
-}
-
-
-@pytest.mark.usefixtures("x64")
-@pytest.mark.kin(1)
-@pytest.mark.parametrize("name", [*EXACT, *INEXACT])
-def test_distances_to_the_minimiser_are_as_expected(name):
-    settings, full, some = (EXACT | INEXACT)[name]
-    late = 1 if name in INEXACT else 0
-    local = local_gradient(0.5, steps=3) if name in INEXACT else local_prox()
-    solver = fed_admm(1.0, local=local, **settings)
-    for mask, wanted in ((np.ones((1000, CLIENTS), bool), full), (masks(), some)):
-        models = trace(solver, participation.replay(mask), rounds=200)["z"]
-        found = np.linalg.norm(models[[49 - late, 199 - late]] - minimizer(), axis=-1)
-        np.testing.assert_allclose(found, wanted, rtol=0.06, atol=1e-14)
-
-
 def test_the_papers_server_step_is_biased_as_said():
     """|S| = 3 and eta = 0.5: grad f(z) = rho (1 - 3 / (0.5 N)) (z - z^0)."""
     hessians, linear = draw()
@@ -114,26 +92,12 @@ def test_the_papers_server_step_is_biased_as_said():
     assert np.linalg.norm(found - minimizer()) > 0.1
 
 
-def test_the_difference_to_the_received_model_has_another_limit():
-    """The loop that subtracts the model just received ends at a proximal point of the start."""
-    hessians, linear = draw()
-    models = reference.fed_admm(
-        hessians, linear, rounds=400, rho=1.0, start=START, server_step=1, loaded_base=True
-    )[0]
-    bent = hessians.mean(0) + np.eye(DIM) / 2
-    proximal = np.linalg.solve(bent, linear.mean(0) + START / 2)
-    np.testing.assert_allclose(models[-1], proximal, atol=1e-12)
-    assert np.linalg.norm(models[-1] - minimizer()) > 0.5
-
-
 @pytest.mark.usefixtures("x64")
-@pytest.mark.kin(1)
-@pytest.mark.parametrize("inner", [1, 5])
-def test_zhou_and_li_are_a_round_behind(inner):
+def test_zhou_and_li_are_a_round_behind():
     truth = reference.zhou_li(
-        *draw(), rounds=ROUNDS, sigma=0.8, r=1.2, steps=3, inner=inner, masks=masks()
+        *draw(), rounds=ROUNDS, sigma=0.8, r=1.2, steps=3, inner=5, masks=masks()
     )
-    solver = fed_admm(0.8, local=local_gradient(0.5, steps=3), dual_updates=inner)
+    solver = fed_admm(0.8, local=local_gradient(0.5, steps=3), dual_updates=5)
     found = trace(solver, participation.replay(masks(ROUNDS)))["z"]
     np.testing.assert_allclose(found[:-1], truth[1:], atol=1e-12)
 

@@ -12,13 +12,10 @@ from tests.reference import star_splitting as reference
 from tests.solvers.quadratics import draw, minimizer, quadratics
 from tests.solvers.splitting.paths import (
     L1,
-    L1_MINIMIZER,
     START,
-    errors,
     everybody,
     path,
     some,
-    told,
 )
 
 pytestmark = pytest.mark.usefixtures("x64")
@@ -67,28 +64,6 @@ def test_is_fed_admm_after_a_first_round_of_all(alpha, weight):
     found = path(fed_admm(2.0, **common), first)[1:]
     truth = path(fed_dr(0.5, **common), some())
     np.testing.assert_allclose(found, truth, rtol=0, atol=1e-12)
-
-
-@pytest.mark.thorough
-@pytest.mark.parametrize(
-    ("solver", "full", "masked"),
-    [
-        (fed_dr(1.0, local=local_prox()), (7.2e-7, 0), (5.2e-3, 4.6e-8)),
-        (fed_dr(1.0, local=local_gradient(0.5)), (8.9e-7, 0), (5.5e-3, 5.9e-8)),
-        (fed_dr(1.0, relaxation=1.9, local=local_prox()), (5.2e-9, 0), (1.4e-3, 4.6e-11)),
-    ],
-)
-def test_numbers_of_the_table(solver, full, masked):
-    told(errors(solver, everybody(200), minimizer()), full)
-    told(errors(solver, some(200), minimizer()), masked)
-
-
-@pytest.mark.thorough
-def test_numbers_of_the_table_with_l1():
-    solver = fed_dr(1.0, local=local_prox(), regularizer=penalties.l1(L1))
-    # The minimiser is known to ten digits.
-    np.testing.assert_allclose(errors(solver, everybody(200), L1_MINIMIZER), [1.3e-8, 0], atol=2e-9)
-    told(errors(solver, some(200), L1_MINIMIZER), (1.3e-3, 5.1e-10 * 1.06))
 
 
 @pytest.mark.thorough

@@ -1,24 +1,20 @@
-"""FedDyn: trajectories, FedPD as its kin, fixed points, and weights that are lost in averages."""
+"""FedDyn: trajectories, FedPD as its kin, fixed points."""
 
-import jax.numpy as jnp
 import numpy as np
 import pytest
 
 from fedjax_admm import penalties
 from fedjax_admm.solvers import fed_dyn, fed_pd, local_gradient, local_prox
 from tests.reference import star_splitting as reference
-from tests.solvers.quadratics import Quadratics, draw, minimizer
+from tests.solvers.quadratics import draw
 from tests.solvers.splitting.paths import (
     L1,
     L1_MINIMIZER,
-    ORIGIN,
     START,
-    errors,
     everybody,
     finish,
     path,
     some,
-    told,
 )
 
 pytestmark = pytest.mark.usefixtures("x64")
@@ -53,19 +49,6 @@ def test_is_fed_pd_where_everybody_takes_part(weight):
 
 
 @pytest.mark.thorough
-@pytest.mark.parametrize(
-    ("solver", "full", "masked"),
-    [
-        (fed_dyn(1.0, local=local_prox()), (9.3e-7, 0), (2.2e-4, 0)),
-        (fed_dyn(1.0, local=local_gradient(0.5)), (9.1e-7, 0), (2.2e-4, 0)),
-    ],
-)
-def test_numbers_of_the_table(solver, full, masked):
-    told(errors(solver, everybody(200), minimizer()), full)
-    told(errors(solver, some(200), minimizer()), masked)
-
-
-@pytest.mark.thorough
 def test_the_regularizer_at_the_server_is_exact():
     solver = fed_dyn(0.7, local=local_gradient(0.5), regularizer=penalties.l1(L1))
     state = finish(solver, some(1000)).state.solver
@@ -76,22 +59,3 @@ def test_the_regularizer_at_the_server_is_exact():
     assert list(kink) == [True, False, True, False, False]
     np.testing.assert_allclose(slope[~kink], -L1 * np.sign(state.server[~kink]), atol=1e-12)
     assert np.all(np.abs(slope[kink]) < L1)
-
-
-@pytest.mark.thorough
-def test_weights_belong_in_the_losses():
-    hessians, linear = draw()
-    weights = np.arange(1, 11) / 55
-    weighted = np.linalg.solve(np.tensordot(weights, hessians, 1), weights @ linear)
-    assert np.linalg.norm(weighted - minimizer()) > 0.1
-    # In the averages alone: the minimiser of the plain mean, without a word.
-    wrong = reference.fed_dyn(hessians, linear, ORIGIN, everybody(600), 1.0, weights=weights)
-    np.testing.assert_allclose(wrong[-1], minimizer(), atol=1e-12)
-    share = 10 * weights
-    problem = Quadratics(
-        jnp.asarray(share[:, None, None] * hessians),
-        jnp.asarray(share[:, None] * linear),
-        jnp.zeros(5),
-    )
-    right = path(fed_dyn(1.0, local=local_prox()), some(600), problem=problem)
-    np.testing.assert_allclose(right[-1], weighted, atol=1e-12)

@@ -16,7 +16,6 @@ from tests.solvers.splitting.paths import (
     KEY,
     L1,
     L1_MINIMIZER,
-    ORIGIN,
     ROUNDS,
     START,
     everybody,
@@ -40,25 +39,6 @@ def coins_of_a_run(averaging, rounds=ROUNDS):
         return jax.random.bernoulli(jax.random.split(info)[0], averaging)
 
     return np.asarray(jax.vmap(coin)(jnp.arange(rounds)))
-
-
-def tossed(solver, coins):
-    """Return the distance of the mean copy after each round of everybody, with given coins."""
-    problem = quadratics(ORIGIN)
-
-    @jax.jit
-    def go(solver, coins):
-        def advance(state, coin):
-            # A coin of probability 0 or 1 falls as it must.
-            certain = dataclasses.replace(solver, averaging=coin)
-            info = fa.RoundInfo(jnp.int32(0), jax.random.key(0), jnp.ones(10, bool))
-            state = certain.step(problem, state, info)
-            return state, jnp.mean(state.clients.copy, 0)
-
-        return jax.lax.scan(advance, solver.init(problem, jax.random.key(0)), coins)[1]
-
-    found = go(solver, jnp.asarray(coins, float))
-    return np.linalg.norm(np.asarray(found) - minimizer(), axis=1)
 
 
 @pytest.mark.parametrize(
@@ -100,21 +80,6 @@ def test_is_fed_dr_where_it_always_averages(weight):
 def test_the_regularizer_is_exact_where_it_always_averages():
     found = path(fed_pd(0.7, regularizer=penalties.l1(L1)), everybody(1000))
     np.testing.assert_allclose(found[-1], L1_MINIMIZER, atol=2e-10)
-
-
-@pytest.mark.thorough
-def test_rounds_without_an_average_have_no_fixed_point():
-    """With averages in 3 of 10 rounds the error ends at a floor, that falls with the step."""
-    coins = np.random.default_rng(13).random(1000) < 0.3
-    always = tossed(fed_pd(1.0, local=local_prox()), np.ones(1000))
-    np.testing.assert_allclose(always[49], 9.3e-7, rtol=0.06)
-    assert max(always[199], always[999]) < 1e-14
-    floors = {1.0: 0.41, 0.1: 0.076, 0.03: 0.025}
-    for step, floor in floors.items():
-        found = tossed(fed_pd(step, local=local_prox()), coins)
-        np.testing.assert_allclose(np.median(found[500:]), floor, rtol=0.03)
-        if step == 1:
-            np.testing.assert_allclose(found[[49, 199, 999]], [0.57, 0.68, 0.30], rtol=0.01)
 
 
 @pytest.mark.thorough

@@ -7,10 +7,9 @@ import pytest
 from fedjax_admm import penalties
 from fedjax_admm.solvers import fed_dr, fed_plt, local_gradient, local_prox
 from tests.reference import star_splitting as reference
-from tests.solvers.quadratics import Quadratics, draw, minimizer
+from tests.solvers.quadratics import Quadratics, draw
 from tests.solvers.splitting.paths import (
     L1,
-    L1_MINIMIZER,
     ORIGIN,
     ROUNDS,
     START,
@@ -18,7 +17,6 @@ from tests.solvers.splitting.paths import (
     finish,
     path,
     some,
-    told,
 )
 
 pytestmark = pytest.mark.usefixtures("x64")
@@ -63,31 +61,6 @@ def test_is_fed_dr_with_relaxation_two_after_a_first_round_of_all(start, weight)
     found = path(fed_plt(0.8, **common), first, start)[1:]
     truth = path(fed_dr(0.8, relaxation=2.0, **common), some(), start)
     np.testing.assert_allclose(found, truth, rtol=0, atol=1e-12)
-
-
-@pytest.mark.thorough
-@pytest.mark.parametrize(
-    ("solver", "full", "masked"),
-    [
-        (fed_plt(1.0, local=local_prox()), (1.9e-6, 1.3e-13), (1.6e-3, 1.0e-8)),
-        (fed_plt(1.0, local=local_gradient(0.5)), (5.7e-9, 0), (1.3e-3, 2.1e-10)),
-        (fed_plt(20**0.5, local=local_prox()), (2.8e-12, 0), (4.1e-4, 8.9e-13)),
-    ],
-)
-def test_numbers_of_the_table(solver, full, masked):
-    for present, table in ((everybody(200), full), (some(200), masked)):
-        found = sent(solver, present, ORIGIN)[[48, 198]]
-        told(np.linalg.norm(found - minimizer(), axis=1), table)
-
-
-@pytest.mark.thorough
-def test_numbers_of_the_table_with_l1():
-    solver = fed_plt(1.0, local=local_prox(), regularizer=penalties.l1(L1))
-    found = sent(solver, some(200), ORIGIN)[[48, 198]]
-    told(np.linalg.norm(found - L1_MINIMIZER, axis=1), (3.0e-3, 6.1e-6))
-    found = sent(solver, everybody(200), ORIGIN)[[48, 198]]
-    # The minimiser is known to ten digits.
-    np.testing.assert_allclose(np.linalg.norm(found - L1_MINIMIZER, axis=1), [1.6e-6, 0], atol=6e-8)
 
 
 @pytest.mark.thorough

@@ -10,7 +10,6 @@ from tests.solvers.quadratics import CLIENTS, DIM, Quadratics, draw, masks, quad
 ROUNDS = 60
 START = np.array([1.0, -2.0, 0.5, 0.0, 3.0])
 WEIGHT = 0.05  # of l1
-SPARSE = np.array([0, -0.3674043977, 0, 0.6936161345, -0.1179695396])
 PRESENT = {"everybody": np.ones((1000, CLIENTS), bool), "some": masks()}
 
 
@@ -45,18 +44,3 @@ def scaled(factor):
     """Return the quadratics with all losses times a factor."""
     hessians, linear = draw()
     return Quadratics(*map(jax.numpy.asarray, (factor * hessians, factor * linear, np.zeros(DIM))))
-
-
-def distances(models, to, rounds=(50, 200)):
-    """Return the distances from a point after some rounds."""
-    return [np.linalg.norm(models[done - 1] - to) for done in rounds]
-
-
-def near(found, wanted):
-    """Assert that distances are those of a table with two digits, where 0 is below 1e-14."""
-    for mine, theirs in zip(found, wanted, strict=True):
-        assert (
-            mine < 1e-14
-            if theirs == 0
-            else abs(mine - theirs) < 0.051 * 10 ** np.floor(np.log10(theirs))
-        ), (found, wanted)

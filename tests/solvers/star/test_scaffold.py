@@ -1,6 +1,5 @@
-"""SCAFFOLD on quadratic clients: trajectories, the mean of controls, limits, weights."""
+"""SCAFFOLD on quadratic clients: trajectories, the mean of controls, limits."""
 
-import jax.numpy as jnp
 import numpy as np
 import pytest
 
@@ -8,16 +7,14 @@ import fedjax_admm as fa
 from fedjax_admm import penalties
 from fedjax_admm.solvers import fed_avg, scaffold
 from tests.reference import star_averaging as reference
-from tests.solvers.quadratics import CLIENTS, Quadratics, draw, minimizer, quadratics
+from tests.solvers.quadratics import draw, minimizer, quadratics
 from tests.solvers.star.quadratic_runs import (
     PRESENT,
     ROUNDS,
     START,
     WEIGHT,
-    distances,
     follow,
     is_the_reference,
-    near,
     scaled,
 )
 
@@ -45,14 +42,6 @@ def test_trajectory_is_the_reference(steps, weight, present):
     # Whoever took part: what the server knows is the mean of what all clients know.
     mean = np.mean(trace["controls"], 1)
     np.testing.assert_allclose(trace["control"], mean, rtol=0, atol=1e-14)
-
-
-@thorough
-@pytest.mark.usefixtures("x64")
-@pytest.mark.parametrize(("present", "wanted"), [("everybody", (3.7e-7, 0)), ("some", (1.5e-5, 0))])
-def test_distances_that_others_found(present, wanted):
-    models = follow(scaffold(0.2), quadratics(), 200, present).trace["model"]
-    near(distances(models, minimizer()), wanted)
 
 
 @thorough
@@ -99,26 +88,7 @@ def test_a_regulariser_is_biased_in_the_order_of_the_rate_with_several_steps():
 
 @thorough
 @pytest.mark.usefixtures("x64")
-def test_weights_belong_in_the_losses():
-    A, b = draw()
-    weights = np.arange(1, CLIENTS + 1) / np.sum(np.arange(1, CLIENTS + 1))
-    weighted = np.linalg.solve(np.tensordot(weights, A, 1), weights @ b)
-    heavy = CLIENTS * weights
-    problem = Quadratics(
-        jnp.asarray(heavy[:, None, None] * A), jnp.asarray(heavy[:, None] * b), jnp.zeros(5)
-    )
-    found = follow(scaffold(), problem, 600).estimate
-    np.testing.assert_allclose(found, weighted, rtol=0, atol=1e-12)
-    # Weighting the server's average alone, whoever is present, is the unweighted mean after all.
-    for masks in (PRESENT["everybody"][:400], PRESENT["some"][:400]):
-        trap = reference.scaffold(A, b, START, masks, 0.2, 5, averages=weights)["model"][-1]
-        np.testing.assert_allclose(trap, minimizer(), rtol=0, atol=1e-12)
-    assert np.linalg.norm(weighted - minimizer()) > 0.05
-
-
-@thorough
-@pytest.mark.usefixtures("x64")
-@pytest.mark.parametrize("factor", [1e3, 1.0, 1e-3])
+@pytest.mark.parametrize("factor", [1e3, 1e-3])
 def test_the_builder_without_arguments_converges_at_every_scale(factor):
     found = follow(scaffold(), scaled(factor), 400, measure=None).estimate
     np.testing.assert_allclose(found, minimizer(), rtol=0, atol=1e-12)
