@@ -7,11 +7,9 @@ import re
 import shutil
 from pathlib import Path
 
-import numpy as np
 import pytest
 
 from fedjax_admm._host import _archives
-from fedjax_admm.trials import files
 from fedjax_admm.trials.engine import ChunkStore
 from fedjax_admm.trials.experiments import _finding
 from fedjax_admm.trials.running import Request, _configuration as configuration, run_experiment
@@ -147,37 +145,6 @@ def test_a_read_only_folder(command, resume, stopped):
 # Files
 
 
-@pytest.mark.thorough
-def test_a_damaged_chunk_is_computed_again_once_it_is_deleted(resume, stopped, whole):
-    broken = stopped / "chunks/000004-000008.npz"
-    broken.write_bytes(broken.read_bytes()[:-100])
-    before = content(stopped)
-    sentence = resume().mistake()
-    assert sentence.startswith("run/chunks/000004-000008.npz is damaged (")
-    assert sentence.endswith("); delete it to have its trials computed again.")
-    assert content(stopped) == before
-    broken.unlink()
-    assert resume().code == 0
-    assert same_results(stopped, whole)
-
-
-def test_no_flipped_bit_is_met_by_anything_but_a_sentence(stopped):
-    path = stopped / "chunks/000004-000008.npz"
-    good, arrays = path.read_bytes(), files.read_arrays(path)
-    refused = 0
-    for place in range(0, len(good), 7):
-        path.write_bytes(good[:place] + bytes([good[place] ^ 8]) + good[place + 1 :])
-        try:
-            found = files.read_arrays(path)
-        except files.InputError:
-            refused += 1
-        else:  # a byte that means nothing, such as a date
-            assert found.keys() == arrays.keys()
-            for name in arrays:
-                np.testing.assert_array_equal(found[name], arrays[name])
-    assert refused > len(good) / 7 / 2
-
-
 def test_files_of_others_are_left_and_unfinished_ones_of_ours_removed(resume, stopped, whole):
     ours = [stopped / f"{name}.7.fedjax-admm.tmp" for name in ("chunks/.1.npz", ".trials.npz")]
     for path in ours:
@@ -190,15 +157,6 @@ def test_files_of_others_are_left_and_unfinished_ones_of_ours_removed(resume, st
     assert resume().code == 0
     assert {path.read_bytes() for path in strangers} == {b"mine"}
     assert not any(path.exists() for path in ours)
-    assert same_results(stopped, whole)
-
-
-@pytest.mark.kin(1)
-@pytest.mark.parametrize("lost", ["chunks/000000-000004.npz", "chunks"])
-def test_lost_chunks_are_computed_again(resume, stopped, whole, lost):
-    path = stopped / lost
-    shutil.rmtree(path) if path.is_dir() else path.unlink()
-    assert resume().code == 0
     assert same_results(stopped, whole)
 
 
@@ -228,15 +186,6 @@ def test_another_setting_does_not_go_on(resume, stopped, whole, words, sentence)
     assert content(stopped) == before
 
 
-@pytest.mark.thorough
-def test_a_run_on_one_device_does_not_go_on_on_two(resume, tmp_path):
-    out = begin(tmp_path / "run", devices=1)
-    told = resume("--devices", "2").mistake()
-    assert "run was begun on one device, not several devices" in told
-    assert resume().code == 0  # on one device, unless told otherwise
-    assert same_results(out, make(tmp_path / "whole", devices=1))
-
-
 def test_another_version_does_not_go_on(resume, stopped, monkeypatch):
     before = content(stopped)
     monkeypatch.setattr(configuration, "code_digest", lambda: "changed")
@@ -244,18 +193,6 @@ def test_another_version_does_not_go_on(resume, stopped, monkeypatch):
     monkeypatch.setattr(configuration, "installed_version", lambda package: "9.9")
     assert re.search(r"with fedjax-admm .*, not 9\.9; resume", resume().mistake())
     assert content(stopped) == before
-
-
-def test_a_finished_run_is_not_touched(command, whole, tmp_path):
-    out = shutil.copytree(whole, tmp_path / "run")
-    before = content(out)
-    for words, remedy in (
-        ((*RUN, "--out", "run"), "add trials with --resume --trials N"),
-        ((*NAME, "--out", "run", "--resume"), "ask for more than its 12 with --trials or choose"),
-    ):
-        sentence = command(*words).mistake()
-        assert sentence.startswith(f"run holds a finished run of consensus; {remedy}")
-    assert content(out) == before
 
 
 # More trials
@@ -298,20 +235,3 @@ def test_a_run_that_stops_while_it_grows_goes_on(resume, whole, longer, tmp_path
     assert before.items() <= kept(out).items()
     assert same_results(out, longer)
     assert status(out) == ("finished", 22)
-
-
-@pytest.mark.thorough
-def test_an_unfinished_run_may_be_asked_for_more(resume, stopped, longer):
-    outcome = resume("--trials", "22")
-    assert outcome.code == 0, outcome.err
-    assert same_results(stopped, longer)
-
-
-@pytest.mark.thorough
-def test_lost_results_are_collected_from_the_chunks(resume, whole, tmp_path):
-    out = shutil.copytree(whole, tmp_path / "run")
-    before = kept(out)
-    (out / "trials.npz").unlink()
-    assert resume().code == 0
-    assert kept(out) == before
-    assert same_results(out, whole)

@@ -2,13 +2,12 @@
 
 import json
 import signal
-import time
 
 import pytest
 
 from fedjax_admm.trials.experiments import _finding
 from tests.cli.outcomes import called, stand_aside
-from tests.cli.processes import SMALL, chunks, same_results, signalling, wait_until
+from tests.cli.processes import chunks, same_results, signalling
 from tests.trials.small import EXPERIMENT
 
 NAME = ("run", "consensus", "--out", "run")
@@ -110,20 +109,3 @@ def test_ctrl_c_and_sigterm_end_after_a_chunk_and_tell_how_to_go_on(
     outcome = command(*NAME, "--resume")
     assert outcome.code == 0, outcome.err
     assert same_results(out, whole)
-
-
-@pytest.mark.slow
-def test_a_second_ctrl_c_does_not_wait_for_the_chunk(start, tmp_path):
-    out = tmp_path / "stopped"
-    # One chunk of several minutes.
-    size = ("--trials", "2", "--rounds", "1000000000", "--batch", "1", "--set", "share=0")
-    process = start("run", "consensus", *size, "--out", out, program=SMALL)
-    wait_until((out / "config.json").exists, process)
-    time.sleep(1)
-    process.send_signal(signal.SIGINT)
-    time.sleep(1)
-    assert process.poll() is None
-    process.send_signal(signal.SIGINT)
-    _, err = process.communicate(timeout=30)
-    assert (process.returncode, err.split(";")[0]) == (130, "Interrupted")
-    assert not chunks(out)

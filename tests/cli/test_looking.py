@@ -9,7 +9,6 @@ import pytest
 
 from fedjax_admm.trials import results
 from fedjax_admm.trials.experiments import _finding
-from fedjax_admm.trials.running import Request, run_experiment
 from tests.cli.processes import same_results, signalling, wait_until
 from tests.trials.results.made import begun_like, finished_run
 from tests.trials.small import EXPERIMENT
@@ -59,32 +58,6 @@ def test_summary_fits_and_says_how_many_trials_there_are(command, folders):
     assert int(first[3]) == 16 - len(kept)
     assert first != second
     assert everything(folders) == before
-
-
-@pytest.mark.thorough
-def test_an_unfinished_figure_lies_apart(command, folders):
-    begun = folders / "begun"
-    before = {path: path.read_bytes() for path in begun.rglob("*") if path.is_file()}
-    outcome = command("plot", "begun")
-    assert (outcome.code, outcome.err) == (0, "")
-    assert (
-        outcome.out
-        == f"Wrote begun/unfinished/figure.png, figure.pdf and figure.txt, from {SOME}\n"
-    )
-    assert sorted(path.name for path in (begun / "unfinished").iterdir()) == [
-        "config.json",
-        "figure.pdf",
-        "figure.png",
-        "figure.txt",
-    ]
-    assert {path: path.read_bytes() for path in before} == before
-    # What plot has written it writes again.
-    assert command("plot", "begun").code == 0
-    # The run goes on beside it, to its end.
-    done = run_experiment(EXPERIMENT, Request(), begun, resume=True, progress=False)
-    assert done.extent == "30 trials"
-    assert (begun / "trials.npz").read_bytes() == (folders / "whole/trials.npz").read_bytes()
-    assert command("plot", "begun").out == "Wrote begun/figure.png, figure.pdf and figure.txt\n"
 
 
 def test_a_figure_goes_where_it_is_asked_to(command, folders):

@@ -42,32 +42,3 @@ def test_of_starts_at_the_same_moment_one_runs(together, tmp_path):
         out = tmp_path / f"new-{turn}" / "out"
         together(*prepared.RUN, "--out", str(out), turn=turn)
         assert same_results(out, tmp_path / "whole" / "out")
-
-
-def test_of_resumptions_at_the_same_moment_one_goes_on(together, tmp_path):
-    prepared.finished(tmp_path / "whole")
-    prepared.unfinished(tmp_path / "stopped")
-    out = tmp_path / "stopped" / "out"
-    together("run", "consensus", "--out", str(out), "--resume")
-    assert same_results(out, tmp_path / "whole" / "out")
-
-
-def test_of_solutions_at_the_same_moment_one_is_written_at_a_time(tmp_path):
-    """A later one may find the folder free again, and its own family's result in it."""
-    (tmp_path / "in.csv").write_text("x,y,range\n3,4,5\n-6,8,10\n5,-12,13\n-8,-15,17\n")
-    words = ("solve", "localization", "--input", str(tmp_path / "in.csv"), "--rounds", "20")
-
-    def one(number):
-        folder = tmp_path / str(number)
-        folder.mkdir()
-        return run_process(Row("row", (*words, "--out", str(tmp_path / "out"))), folder)
-
-    with ThreadPoolExecutor(STARTED) as pool:
-        told = list(pool.map(one, range(STARTED)))
-    assert {each.code for each in told} <= {0, 2}
-    assert any(each.code == 0 for each in told)
-    for each in told:
-        assert each.code == 0 or re.fullmatch(REFUSED, each.err), told
-    drawn = {"figure.pdf", "figure.png", "figure.txt"}
-    names = {"config.json", "models.csv", "residuals.csv", *drawn}
-    assert {path.name for path in (tmp_path / "out").iterdir()} == names

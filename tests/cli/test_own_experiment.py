@@ -3,7 +3,6 @@
 import json
 import pickle
 import re
-import shlex
 import shutil
 import sys
 
@@ -105,14 +104,6 @@ def test_a_run_tells_where_its_experiment_was_found(finished, config):
     assert config["command"].startswith(f"fedjax-admm run {file} --trials 6 ")
     assert config["metrics"]["numbers_up"] == "numbers sent by all clients"
     assert (finished / "results/middle/figure.png").stat().st_size > 10_000
-
-
-@pytest.mark.thorough
-def test_the_command_in_the_configuration_repeats_the_run(finished, config, command, tmp_path):
-    program, *words = shlex.split(config["command"])
-    assert program == "fedjax-admm"
-    assert command(*words, "--out", "again").code == 0
-    assert same_results(tmp_path / "again", finished / "results/middle")
 
 
 def test_show_tells_of_a_file(command, tmp_path):

@@ -168,38 +168,6 @@ def test_a_lost_process_ends_the_first_one_with_a_sentence(held, tmp_path):
 
 
 @pytest.mark.thorough
-@pytest.mark.parametrize("process", [0, 1])
-def test_a_process_that_waits_alone_ends(pair, process, tmp_path):
-    codes, _, (said,) = ended(pair(*RUN, "--join-timeout", "2", started=(process,)))
-    assert codes[0] in (2, -signal.SIGABRT)
-    assert "DEADLINE_EXCEEDED" in said
-    assert not (tmp_path / "run").exists()
-
-
-@pytest.mark.thorough
-def test_a_mistake_of_the_second_process_ends_both(pair, tmp_path):
-    codes, _, said = ended(pair(*RUN, more=((), ("--set", "rate=x"))))
-    assert codes == [1, 2], said
-    assert said[1].startswith("fedjax-admm: rate must")
-    assert said[0].startswith("fedjax-admm: another process of this run was lost")
-    assert [text.count("\n") for text in said] == [1, 1]
-    assert not (tmp_path / "run" / "config.json").exists()
-
-
-@pytest.mark.slow
-def test_processes_with_other_numbers_of_devices_are_told(pair, tmp_path):
-    codes, printed, said = ended(pair(*RUN, devices=(1, 2)))
-    assert codes == [2, 2]
-    assert printed == [[], []]
-    sentence = (
-        "fedjax-admm: every process must have the same number of devices, but they have 1, 2; "
-        "give --devices to each of them.\n"
-    )
-    assert said == [sentence, sentence]
-    assert not (tmp_path / "run").exists()
-
-
-@pytest.mark.slow
 def test_processes_with_other_commands_are_told(pair, tmp_path):
     codes, printed, said = ended(pair(*RUN, more=((), ("--seed", "7"))))
     assert codes == [2, 2]

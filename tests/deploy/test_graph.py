@@ -90,6 +90,7 @@ def joined(solver, problem, rounds=0):
     return relay, nodes, study
 
 
+@pytest.mark.kin(1)
 @pytest.mark.parametrize("name", ["extra_coded", "letters_coded"])
 def test_killed_late_and_resumed(name, problem, tmp_path):
     """A node dies with its work unsent, another is late, the relay starts anew from its file."""
@@ -179,7 +180,7 @@ def test_what_cannot_be_deployed_says_why(problem):
 
 
 @pytest.mark.thorough
-@pytest.mark.parametrize("name", ["extra", "extra_coded", "gtv_coded", "letters"])
+@pytest.mark.parametrize("name", ["extra_coded", "letters"])
 def test_two_hundred_rounds_in_double_precision(name, problem):
     with jax.enable_x64(True):
         wide = jax.tree.map(

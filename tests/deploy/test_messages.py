@@ -48,7 +48,7 @@ def hostile(server, former, fresh):
     """Yield malformed messages in the place of one of client 1, and words of the refusal."""
     good = fresh[1]
     body = good[HEADER_BYTES:]
-    for length in (0, 1, 3, 4, 20, HEADER_BYTES - 1):
+    for length in (0, 3, HEADER_BYTES - 1):
         yield good[:length], "no message of fedjax-admm"
     yield b"GET / HTTP/1.1\r\n" * 10, "no message of fedjax-admm"
     yield bytes(1000), "no message of fedjax-admm"

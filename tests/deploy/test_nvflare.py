@@ -136,30 +136,6 @@ def test_another_client_s_certificate_is_refused(start, tmp_path, kits):
     assert "clients [0] have not joined within 25 seconds" in (tmp_path / "server.log").read_text()
 
 
-def test_an_interrupted_server_goes_on(start, tmp_path):
-    at = f"localhost:{port()}"
-    clients = [
-        start(f"c{i}", "client", STUDY, "--number", i, "--server", at) for i in range(CLIENTS)
-    ]
-    words = ("server", STUDY, "--listen", at, "--rounds", 400, "--compare")
-    server = start("server", *words)
-    wait_for_round(tmp_path, 10, server)
-    server.send_signal(signal.SIGINT)
-    assert server.wait(30) == 130
-    assert "--resume" in (tmp_path / "server.log").read_text()
-    server = start("server", *words, "--resume")
-    assert server.wait(200) == 0, (tmp_path / "server.log").read_text()
-    assert all(each.wait(30) == 0 for each in clients)
-    heard = deploy.Record.load(tmp_path / "deployed" / "record.json").heard
-    assert heard.shape == (400, CLIENTS)
-    rounds = json.loads((tmp_path / "deployed" / "rounds.json").read_text())
-    assert [each["number"] for each in rounds] == list(range(400))
-    log = (tmp_path / "server.log").read_text()
-    difference = re.search(r"simulation of these rounds: ([\d.e-]+)\.\n", log)
-    assert difference
-    assert float(difference[1]) < 1e-6
-
-
 def test_a_middle_node_between_a_server_and_clients(start, tmp_path):
     """Clients 0 and 1 join node 3, which joins the root, as client 2 does."""
     root, middle = f"localhost:{port()}", f"localhost:{port()}"

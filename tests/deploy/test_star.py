@@ -81,10 +81,10 @@ def test_deployed_as_simulated(name, exchange, problem, present):
 @pytest.mark.thorough
 @pytest.mark.parametrize(
     ("exchange", "dtype"),
-    [("plain", "float64"), ("feedback", "float64"), ("feedback", "float32")],
+    [("feedback", "float64"), ("feedback", "float32")],
     indirect=["dtype"],
 )
-@pytest.mark.parametrize("name", ["fed_admm", "fsmdm", "scaffold", "fed_dr"])
+@pytest.mark.parametrize("name", ["fed_admm", "fsmdm"])
 def test_200_rounds_are_those_of_the_simulation(name, exchange, dtype, problem):
     solver = SOLVERS[name](exchange=EXCHANGES[exchange])
     problem = jax.tree.map(
@@ -95,7 +95,6 @@ def test_200_rounds_are_those_of_the_simulation(name, exchange, dtype, problem):
     assert server.estimate.dtype == dtype
     difference = jnp.max(jnp.abs(server.estimate - result.estimate))
     scale = jnp.maximum(jnp.max(jnp.abs(result.estimate)), 1)
-    print(f"{name}, {exchange}, {dtype}: {difference:.1e}")
     assert difference <= {"float32": 1e-6, "float64": 1e-12}[dtype.name] * scale
 
 
@@ -132,12 +131,10 @@ def test_sensors_alone_are_the_clients_of_one_problem(x64):
     [
         messages.identity(),
         messages.qsgd(4),
-        pytest.param(messages.natural(), marks=pytest.mark.thorough),
-        pytest.param(messages.top_k(2), marks=pytest.mark.thorough),
-        pytest.param(messages.rand_k(2), marks=pytest.mark.thorough),
-        pytest.param(messages.scaled_sign(), marks=pytest.mark.thorough),
-        pytest.param(messages.cast("bfloat16"), marks=pytest.mark.thorough),
-        pytest.param(messages.error_feedback(messages.rand_k(1)), marks=pytest.mark.thorough),
+        *(
+            pytest.param(channel, marks=pytest.mark.thorough)
+            for channel in (messages.top_k(2), messages.cast("bfloat16"))
+        ),
         messages.differences(messages.qsgd(1)),
     ],
     ids=str,
@@ -151,12 +148,9 @@ def test_the_bytes_are_those_that_traffic_counts(channel, problem):
     check_same(simulated(solver, problem, np.ones((3, CLIENTS), bool)), server, clients)
 
 
-@pytest.mark.parametrize(
-    "name", ["scaffold", pytest.param("prox_skip", marks=pytest.mark.thorough)]
-)
-def test_killed_late_and_resumed(name, problem, tmp_path):
+def test_killed_late_and_resumed(problem, tmp_path):
     """A client dies with its work unsent, another is late, the server starts anew from its file."""
-    solver = SOLVERS[name](exchange=EXCHANGES["feedback"])
+    solver = SOLVERS["scaffold"](exchange=EXCHANGES["feedback"])
 
     def client(number):
         return deploy.Client(solver, problem.take(jnp.array([number])), number, CLIENTS, KEY)

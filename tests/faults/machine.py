@@ -44,7 +44,7 @@ def run_row(row: Row, folder: Path) -> Told:
     """Run the command of a row in its folder, in this process if a row allows it."""
     if row.fresh or row.environment:
         return run_process(row, folder)
-    assert row.output == "kept", "closed and broken outputs show in a fresh interpreter"
+    assert row.output == "kept", "broken outputs show in a fresh interpreter"
 
     def late(number, frame):
         raise Endless
@@ -105,9 +105,8 @@ def _output(row: Row, out: Path):
 def _fresh(row: Row, folder: Path, out: Path, err: Path) -> int | str:
     program = SMALL if row.small else PROGRAM
     words = [*program, *row.words]
-    closed = {"closed": ">&-", "mute": "2>&-"}.get(row.output)
-    if closed:
-        words = ["sh", "-c", f'exec "$@" {closed}', "sh", *words]
+    if row.output == "mute":
+        words = ["sh", "-c", 'exec "$@" 2>&-', "sh", *words]
     with _output(row, out) as writer, open(err, "wb") as errors:
         process = subprocess.Popen(
             words,

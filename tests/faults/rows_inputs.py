@@ -99,28 +99,9 @@ def _data(
     says: str,
     data: str = ".",
     prepare: Callable[[Path], object] = nothing,
-    **environment: str,
 ) -> Row:
-    chosen = () if environment else ("--set", f"data={data}")
-    words = ("run", experiment, "--quick", "--out", "out", *chosen)
-    name = f"data-{name}"
-    return Row(name, words, says=says, prepare=prepare, environment=environment, small=False)
-
-
-def _images(content: bytes, labels: bytes | None = None, end: str = "") -> Callable[[Path], None]:
-    """Return what writes a pair of files as MNIST has them."""
-
-    def prepare(folder: Path) -> None:
-        (folder / f"train-images-idx3-ubyte{end}").write_bytes(content)
-        if labels is not None:
-            (folder / "train-labels-idx1-ubyte").write_bytes(labels)
-
-    return prepare
-
-
-_LABELS = bytes([0, 0, 8, 1, 0, 0, 0, 2, 0, 1])
-_PIXELS = bytes([0, 0, 8, 3, 0, 0, 0, 2, 0, 0, 0, 2, 0, 0, 0, 2, *range(8)])
-_ENDLESS = bytes([0, 0, 8, 3]) + b"\xff" * 12  # more pixels than any memory holds
+    words = ("run", experiment, "--quick", "--out", "out", "--set", f"data={data}")
+    return Row(f"data-{name}", words, says=says, prepare=prepare, small=False)
 
 
 ROWS = [
@@ -219,27 +200,6 @@ ROWS = [
         "bomb-of-one-line", (*COMPLETED, "mine.gz"), says="longer than", prepare=_bomb(b"1" * 1024)
     ),
     # Data of experiments.
-    _data("digits-device", "nfl-digits", "holds none", "/dev/zero"),
-    _data("digits-none", "nfl-digits", "holds none", "gone"),
-    _data("digits-alone", "nfl-digits", "without train-labels", prepare=_images(_PIXELS)),
-    _data("digits-cut", "nfl-digits", "must hold 8 bytes", prepare=_images(_PIXELS[:-1], _LABELS)),
-    _data("digits-head", "nfl-digits", "must hold|memory", prepare=_images(_PIXELS[:6], _LABELS)),
-    _data("digits-swapped", "nfl-digits", "must begin", prepare=_images(_LABELS, _PIXELS)),
-    _data("digits-endless", "nfl-digits", "memory", prepare=_images(_ENDLESS, _LABELS)),
-    _data(
-        "digits-bomb",
-        "nfl-digits",
-        "must hold 8 bytes",
-        prepare=_images(gzip.compress(_PIXELS + bytes(2**27), 1), _LABELS, ".gz"),
-    ),
-    _data("digits-few", "nfl-digits", "2 images of a digit", prepare=_images(_PIXELS, _LABELS)),
-    _data(
-        "digits-named",
-        "nfl-digits",
-        "must begin",
-        prepare=_images(b"x" * 40, _LABELS),
-        FEDJAX_ADMM_DATA=".",
-    ),
     _data("weather-device", "nfl-weather", "is a device", "/dev/urandom"),
     _data("weather-folder", "nfl-weather", "holds no", "."),
     _data("weather-fifo", "nfl-weather", "is a pipe", "mine.csv", _fifo),

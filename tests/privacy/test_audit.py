@@ -194,35 +194,6 @@ def test_one_replaced_sample_moves_a_message_by_the_sensitivity_and_no_more(name
 
 @pytest.mark.thorough
 @pytest.mark.usefixtures("x64")
-@pytest.mark.parametrize(
-    ("samples", "dim", "spread", "settings"),
-    [(6, 3, 0.0, [(0.1, 2.0), (0.01, 0.5), (1.0, 10.0)]), (50, 8, 1.0, [(0.01, 10.0)])],
-    ids=["few", "many"],
-)
-def test_p_admm_with_samples_that_are_clipped_here_and_not_there(samples, dim, spread, settings):
-    """Long features, little weight of the constraints: many kinks between the start and the end."""
-    rng, clients, number = np.random.default_rng(0), 10, 60
-
-    def drawn(rows):
-        lengths = 10 * np.exp(spread * rng.standard_normal((clients, rows, 1)))
-        x = lengths * rng.standard_normal((clients, rows, dim))
-        return x, 30 * rng.standard_normal((clients, rows))
-
-    x, y = drawn(samples)
-    with WITHOUT_OPTIMUM:
-        problem = consensus_regression(
-            graphs.chain(clients), list(x), list(y), LOSSES["squared"][0](), l2=1.0
-        )
-    for rho, clip in settings:
-        release = gaussian_release(zcdp_plan(50.0, DELTA, ROUNDS), clip)
-        solver = SOLVERS["P-ADMM"](release, rho)
-        _, w = sent(solver, problem, state_of(solver, problem), *drawn(number))
-        ratio = distances(own(w)) / sensitivity("P-ADMM", problem, 6, rho, clip)
-        assert np.all(ratio <= 1 + 1e-8), ratio.max()
-
-
-@pytest.mark.thorough
-@pytest.mark.usefixtures("x64")
 @pytest.mark.parametrize("name", SOLVERS)
 def test_whoever_is_away_reveals_nothing(name):
     problem = problem_of(draw(1), l2=0.5)
@@ -368,7 +339,6 @@ def estimated_mu(first, second):
 
 PLANS = {
     "zcdp": zcdp_plan(4.0, LOOSE, TURNS, 0.8),
-    "weak": zcdp_plan(1.5, LOOSE, TURNS, 1.0),
     "advanced": approximate_plan(4.0, LOOSE, TURNS, 0.9),
 }
 
@@ -390,11 +360,9 @@ def test_the_best_adversary_gets_what_the_plan_says_and_not_more(name, plan):
 
 
 @pytest.mark.thorough
-@pytest.mark.kin(1)
 @pytest.mark.usefixtures("x64")
-@pytest.mark.parametrize("name", ["ADMM", "subgradient"])
-def test_who_takes_part_less_often_reveals_less(name):
-    plan = PLANS["zcdp"]
+def test_who_takes_part_less_often_reveals_less():
+    name, plan = "ADMM", PLANS["zcdp"]
     masks = np.ones((TURNS, 3), bool)
     masks[[0, 3, 4], 1] = False  # the middle client releases three times
     masks[2, 0] = masks[4, 2] = False
@@ -408,9 +376,8 @@ def test_who_takes_part_less_often_reveals_less(name):
 
 @pytest.mark.thorough
 @pytest.mark.usefixtures("x64")
-@pytest.mark.parametrize("name", ["ADMM", "subgradient"])
-def test_the_audit_finds_broken_releases(name):
-    plan = PLANS["zcdp"]
+def test_the_audit_finds_broken_releases():
+    name, plan = "ADMM", PLANS["zcdp"]
     release = gaussian_release(plan, NORM)
     half = replace(release, multipliers=release.multipliers / 2)
     first, second = ratios(name, half, worst=True)

@@ -1,11 +1,7 @@
-"""Audits at the limits of numbers: extreme samples, far tails, rounding; and without each defence.
-
-Every audit here is shown to reject: the defence that it is about is taken away, and it fails.
-"""
+"""Audits at the limits of numbers: extreme samples, far tails, rounding."""
 
 from dataclasses import replace
 from fractions import Fraction
-from functools import partial
 from unittest import mock
 
 import jax
@@ -17,7 +13,6 @@ from scipy import stats
 import fedjax_admm as fa
 from fedjax_admm import graphs, losses
 from fedjax_admm.privacy import (
-    GaussianRelease,
     _releases as releases,
     accountant,
     gaussian_release,
@@ -25,7 +20,7 @@ from fedjax_admm.privacy import (
     zcdp_plan_of_budget,
 )
 from fedjax_admm.privacy._noise import normal_of_words
-from fedjax_admm.problems import ConsensusRegression, consensus_regression
+from fedjax_admm.problems import consensus_regression
 from fedjax_admm.protocol import RoundInfo
 from fedjax_admm.solvers import private_subgradient
 from tests.privacy.test_audit import (
@@ -89,10 +84,8 @@ def moved(name, loss, dtype):
 EXTREME = [
     ("ADMM", "squared", "float32"),
     ("ADMM", "logistic", "float64"),
-    ("ADMM", "absolute", "float32"),
     ("subgradient", "squared", "float64"),
     ("P-ADMM", "squared", "float32"),
-    ("P-ADMM", "logistic", "float64"),
 ]
 
 
@@ -119,32 +112,6 @@ def test_one_finite_sample_leaves_everybodys_messages_numbers():
     assert np.isfinite(run.state.solver.nodes.v).all()
 
 
-def as_once(self, points, clip, key=None):
-    """Clip as was done without a thought of overflow: slopes to the norm over the length."""
-    slopes = self.loss.slope(self.predictions(points), self.targets)
-    length = jnp.linalg.norm(self.features, axis=-1)
-    limit = clip * jnp.where(length > 0, 1 / length, 0)
-    slopes = jnp.clip(slopes, -limit, limit)
-    data = jnp.einsum("kmp,km->kp", self.features, slopes)
-    return data / self.sizes.astype(points.dtype)[:, None]
-
-
-def unclipped(self, points, clip, key=None):
-    return self.gradients(points)
-
-
-@pytest.mark.parametrize("without", [as_once, unclipped], ids=["of any length", "at all"])
-def test_the_audit_rejects_what_does_not_clip(without):
-    jax.clear_caches()  # the audit's program is one for all problems of a structure
-    with mock.patch.object(ConsensusRegression, "clipped_gradients", without):
-        try:
-            bad = not np.all(moved("ADMM", "squared", "float32") <= 1 + 1e-4)
-        except AssertionError:  # a message that is no number
-            bad = True
-    jax.clear_caches()
-    assert bad
-
-
 # --- tails ----------------------------------------------------------------------------------------
 
 DRAWS = 2_000_000
@@ -154,25 +121,18 @@ SHIFT, BEYOND, SMALL = 0.5, 5.3, 1e-7
 FAR, LIKELY = 2**12 - 1, 2.0**-19
 
 
-def far_numbers(key, shape, dtype, of_words=normal_of_words):
+def far_numbers(key, shape, dtype):
     """Draw as the sampler does, given that all numbers are far out."""
     words = jax.random.bits(key, (3, *shape), jnp.uint32)
-    return of_words(words.at[0].set(words[0] & jnp.uint32(2**31 + FAR)), dtype)
+    return normal_of_words(words.at[0].set(words[0] & jnp.uint32(2**31 + FAR)), dtype)
 
 
-def of_few_bits(words, dtype):
-    """Return the normal numbers of 23 random bits, as usual samplers have them in float32."""
-    few = words[0] & jnp.uint32(2**32 - 2**9)
-    middle = jnp.full_like(few, 2**8)
-    return normal_of_words(jnp.stack([few | middle, *jnp.zeros_like(words[1:])]), dtype)
-
-
-def tails_epsilon(of_words):
+def tails_epsilon():
     """Return an epsilon that the tail proves not to hold, and the exact one of the noise."""
     plan = zcdp_plan_of_budget(SHIFT**2 / 2, SMALL, 1)
     release = gaussian_release(plan, 1.0)
     ones = (jnp.ones(1, jnp.float32), jnp.ones(1, jnp.int32), jnp.ones(1, jnp.int32))
-    with mock.patch.object(releases, "standard_normal", partial(far_numbers, of_words=of_words)):
+    with mock.patch.object(releases, "standard_normal", far_numbers):
         # The sensitivity is 2 c gain / M = 2.
         found = [
             release(jax.random.key(seed), jnp.full((1, DRAWS), message, jnp.float32), *ones)
@@ -185,14 +145,8 @@ def tails_epsilon(of_words):
 
 
 def test_what_is_far_out_under_one_data_set_is_possible_under_its_neighbour():
-    proved, exact = tails_epsilon(normal_of_words)
+    proved, exact = tails_epsilon()
     assert exact - 1 < proved <= exact
-
-
-def test_the_audit_rejects_noise_that_ends():
-    """After 5.29 deviations: nothing is above in one data set, and much in the other."""
-    proved, exact = tails_epsilon(of_few_bits)
-    assert proved > exact + 5
 
 
 # --- rounding -------------------------------------------------------------------------------------
@@ -219,14 +173,13 @@ def test_noise_is_never_smaller_than_planned_after_any_cast():
 
 
 @pytest.mark.parametrize("name", SOLVERS)
-@pytest.mark.parametrize("size", [1e3, 1e6])
-def test_noise_is_larger_than_the_steps_of_large_models(name, size):
+def test_noise_is_larger_than_the_steps_of_large_models(name):
     """Models 10^7 times their noise swallow it, or move by a whole step where a sample moves less.
 
     Whatever a message is rounded to, under two keys it is not the same, and noise is as many times
     the distance of two data sets as planned.
     """
-    problem = cast(problem_of(draw(1), "squared", l2=0.5), "float32")
+    size, problem = 1e6, cast(problem_of(draw(1), "squared", l2=0.5), "float32")
     plan = zcdp_plan(1.0, DELTA, 10, 1.0)
     solver = cast(SOLVERS[name](gaussian_release(plan, 0.05)), "float32")
     first = solver.init(problem, jax.random.key(0))
@@ -254,11 +207,3 @@ def test_noise_is_larger_than_the_steps_of_large_models(name, size):
     assert np.all(deviations > 0.9 * plan.multipliers[0] * apart)
     # A step of the models, which they are rounded to, is hidden too.
     assert np.all(deviations > plan.multipliers[0] * np.spacing(np.float32(size)))
-
-
-def test_the_audit_rejects_noise_that_is_rounded_to_nearest():
-    def nearest(self, gains, sizes, n):
-        return jnp.take(self.multipliers, n - 1) * self.sensitivity(gains, sizes)
-
-    with mock.patch.object(GaussianRelease, "deviation", nearest):
-        assert shortfalls() > 0

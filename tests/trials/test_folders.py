@@ -3,7 +3,6 @@
 import json
 import multiprocessing
 import os
-import threading
 
 import pytest
 
@@ -98,30 +97,6 @@ def test_a_folder_and_a_file_for_the_owner_alone_are_so_from_the_first_byte_on(t
         assert mode(tmp_path / "deep") == 0o777
     finally:
         os.umask(before)
-
-
-def test_of_many_threads_one_takes_a_lock(tmp_path):
-    for _ in range(5):
-        told, ready, end = [], threading.Barrier(6), threading.Event()
-
-        def take(told=told, ready=ready, end=end):
-            ready.wait()
-            try:
-                with folders.locked(tmp_path):
-                    told.append("held")
-                    end.wait(10)
-            except InputError:
-                told.append("refused")
-            if told.count("refused") == 5:
-                end.set()
-
-        threads = [threading.Thread(target=take) for _ in range(6)]
-        for thread in threads:
-            thread.start()
-        for thread in threads:
-            thread.join()
-        assert sorted(told) == ["held"] + ["refused"] * 5
-        assert not list(tmp_path.iterdir())
 
 
 @pytest.mark.thorough

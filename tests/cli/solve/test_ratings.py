@@ -317,24 +317,6 @@ def test_test_ratings_choose_nothing(table, fit):
     np.testing.assert_allclose(other.scores[MEAN].test, expected / rest.std(), rtol=1e-5)
 
 
-def test_clients_have_the_same_users_in_all_stages(table, fit):
-    judged = matrix_completion(table, key_of(SETTINGS, 0), clients=5, validation=0.1)
-    clients = np.asarray(judged.places) // judged.users_per_client
-    np.testing.assert_array_equal(clients, fit.factors.clients)
-    np.testing.assert_array_equal(
-        np.bincount(clients[table.users], minlength=5), fit.factors.counts
-    )
-
-
-@pytest.mark.thorough
-def test_baselines_are_charged_for_their_sums(fit):
-    assert {name: fit.scores[name].sent for name in (MEAN, ITEMS, BIASES)} == {
-        MEAN: 15,
-        ITEMS: 15 + 5 * 31 * 3,
-        BIASES: 15 + 5 * 31 * 41,
-    }
-
-
 @pytest.mark.thorough
 def test_biases_that_validate_better_are_the_result():
     random = np.random.default_rng(3)
@@ -396,13 +378,6 @@ def test_a_beta_at_an_end_of_the_grid_is_told(table, fit, place, sentence):
     assert ("of the grid was best" in told) == (sentence is not None)
     assert (sentence or "") in told
     assert re.search(rf"^ +{re.escape(f'{beta:.3g}')} +[\d.]+   <- chosen$", told, re.M)
-
-
-def test_few_ratings_that_choose_or_test_are_told(fit):
-    few = replace(fit, choice=replace(fit.choice, validated=2))
-    assert f"Only 2 ratings chose and {fit.verdict.tested} tested: which beta" in summary(few)
-    many = replace(fit, choice=replace(fit.choice, validated=30))
-    assert "mostly chance" not in summary(many)
 
 
 def test_factors_that_do_not_help_are_told(table, fit):
@@ -492,19 +467,6 @@ def test_malformed_input_gets_one_sentence(solve, tmp_path, content, options, se
 
 
 # Dear ones: other penalties, a process of its own, the real file
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("penalty", ["l1", "nonnegative"])
-def test_other_penalties_shape_the_factors(table, penalty):
-    weight = {"l1": 3e-4, "nonnegative": 1e-6}[penalty]
-    fit = fit_ratings(table, replace(SETTINGS, penalty=penalty, lam=weight, beta=1e6))
-    users, items = fit.factors.users, fit.factors.items
-    if penalty == "l1":
-        assert 0 < np.mean(users == 0) < 1
-    else:
-        assert min(users.min(), items.min()) == 0
-    assert fit.scores[FEDMC].test < fit.scores[MEAN].test
 
 
 @pytest.mark.data

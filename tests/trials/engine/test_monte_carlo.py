@@ -248,6 +248,13 @@ def test_a_mistake_is_told_in_one_sentence(options, words):
     assert message.endswith(".")
 
 
+def test_a_traced_call_and_a_store_that_is_a_number_are_refused():
+    with pytest.raises(InputError, match="monte_carlo computes at once, but this call is traced"):
+        jax.jit(lambda: simulate(4).arrays)()
+    with pytest.raises(InputError, match="store must be a folder"):
+        simulate(4, store=3)
+
+
 def test_a_mesh_needs_devices_that_are_there():
     with pytest.raises(InputError, match=r"^devices must be at most 2 here.* 3\.$"):
         default_mesh(3)

@@ -2,9 +2,6 @@
 
 import os
 import shutil
-import subprocess
-import sys
-from pathlib import Path
 from platform import machine
 
 import jax
@@ -242,36 +239,6 @@ def test_the_digest_is_of_the_trial_at_its_width():
     assert digest(twice) == usual
 
 
-PROGRAM = """
-import jax
-from fedjax_admm.trials.engine import Layout, default_mesh
-from fedjax_admm.trials.engine._program import lower_trials
-from fedjax_admm.trials.engine._trial import traced
-from tests.trials.small import EXPERIMENT
-trial = EXPERIMENT.trial(EXPERIMENT.resolve({}), EXPERIMENT.rounds)
-key, mesh = jax.random.key(0), default_mesh(1)
-print(lower_trials(traced(trial, key), key, Layout(2, 4), mesh).digest)
-"""
-
-
-@thorough
-def test_two_processes_have_one_digest():
-    def told(seed):
-        environment = {**os.environ, "PYTHONHASHSEED": seed, "JAX_PLATFORMS": "cpu"}
-        root = Path(__file__).parents[3]
-        return subprocess.run(
-            [sys.executable, "-c", PROGRAM],
-            capture_output=True,
-            check=True,
-            cwd=root,
-            env={**environment, "PYTHONPATH": str(root)},
-        ).stdout
-
-    first = told("1")
-    assert len(first.strip()) == 64
-    assert told("2") == first
-
-
 # Files that were moved or edited
 
 
@@ -280,10 +247,6 @@ def swapped(folder):
     first.rename(folder / "x")
     second.rename(first)
     (folder / "x").rename(second)
-
-
-def added(folder):
-    shutil.copy(folder / "000000-000004.npz", folder / "000016-000020.npz")
 
 
 def edited(change):
@@ -323,13 +286,6 @@ def test_a_chunk_that_is_not_what_was_written_is_refused(folder, edit):
     assert told.startswith(f"{folder / name} ")
 
 
-@thorough
-def test_a_chunk_of_trials_that_nobody_asked_for_is_refused(folder):
-    added(folder)
-    refused(folder, "holds 20 trials, more than the 16")
-    refused(folder, "000016-000020.npz does not hold the trials", trials=20)
-
-
 # More trials
 
 
@@ -354,14 +310,3 @@ def test_the_width_is_read_from_the_chunks(folder, made):
 
 
 # Names and types
-
-
-@thorough
-@pytest.mark.parametrize("name", ["bfloat16", "int4", "bool"])
-def test_a_metric_may_have_any_type(tmp_path, name):
-    def trial(key):
-        return {"a": (3 * jax.random.uniform(key, (2,))).astype(name)}
-
-    first, again = (simulate(tmp_path, trial=trial, trials=4) for _ in range(2))
-    assert (again.computed, again.arrays["a"].dtype) == (0, np.dtype(name))
-    np.testing.assert_array_equal(again.arrays["a"], first.arrays["a"])

@@ -9,7 +9,6 @@ import pytest
 from fedjax_admm._checks import InputError
 from fedjax_admm.trials.experiments import all_experiments, find
 from fedjax_admm.trials.figures._looks._ends import names_at_ends
-from fedjax_admm.trials.results import Results
 from fedjax_admm.trials.running import Request, run_experiment
 from tests.memory import drop_programs
 
@@ -381,53 +380,4 @@ def test_beta_is_chosen_from_the_grid_and_once_per_trial(finished):
     assert (chosen == chosen[..., :1]).all()
 
 
-@pytest.mark.thorough
-def test_experiments_say_which_ratings_they_used(finished):
-    results, _ = finished("fedmc-comparison")
-    assert results.config["data"] == "synthetic, 400 ratings by 40 users of 30 items"
-
-
 # Figures of unusual results
-
-
-@pytest.mark.kin(1)
-@pytest.mark.parametrize(
-    ("name", "method", "unusual"),
-    [
-        *(
-            (FIRST, "FSMDM", unusual)
-            for unusual in ("failed", "zero", "one trial", "one record", "one value")
-        ),
-        *(
-            (name, method, unusual)
-            for name, method in (
-                ("fsmdm-asynchrony", "FSMDM"),
-                ("hfsad-personalisation", "local"),
-                ("nfl-chain", "nLasso, data on 0.2"),
-                ("fedmc-comparison", "FedMC-ADMM, tuned beta"),
-            )
-            for unusual in ("failed", "one record")
-        ),
-    ],
-)
-def test_unusual_results_are_drawn_without_warnings(finished, name, method, unusual):
-    results, _ = finished(name)
-    arrays = {key: value.copy() for key, value in results.arrays.items()}
-    rounds, sweep = results.rounds, results.sweep
-    if unusual == "one trial":
-        arrays = {key: value[:, :1] for key, value in arrays.items()}
-    elif unusual == "one record":
-        arrays, rounds = {key: value[..., :1] for key, value in arrays.items()}, rounds[:1]
-    elif unusual == "one value":
-        arrays, sweep = {key: value[:1] for key, value in arrays.items()}, sweep[:1]
-    else:
-        factor = {"failed": np.nan, "zero": 0.0}[unusual]
-        for key in arrays:
-            if key.endswith("/error") and (unusual != "failed" or key.startswith(f"{method}/")):
-                arrays[key] *= factor
-    config, nonfinite, details = results.config, results.nonfinite, results.details
-    figure = find(name).figure(Results(config, sweep, rounds, arrays, nonfinite, details))
-    figure.draw_without_rendering()
-    for axes in figure.axes:
-        low, high = axes.get_ylim()
-        assert low < high

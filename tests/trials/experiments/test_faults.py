@@ -54,22 +54,6 @@ def test_one_of_several_attacks_is_that_attack(place):
         assert not np.any(memory[2].sent)  # who was not chosen remembers nothing new
 
 
-@pytest.mark.thorough
-def test_one_of_several_aggregators_is_that_aggregator():
-    rules = attacked.aggregators(9, 0.3, attacked.Radii(0.5, 1.0))
-    values = jax.random.normal(jax.random.key(0), (9, 3))
-    weights, groups = jnp.ones(9), jnp.zeros(9, jnp.int32)
-    previous = jnp.zeros((1, 3))
-    seen = set()
-    for place, rule in enumerate(rules):
-        chosen = by_number.AnAggregator(rules, jnp.asarray(place))
-        found = jax.jit(chosen, static_argnums=3)(values, weights, groups, 1, previous)
-        wanted = rule(values, weights, groups, 1, previous)
-        np.testing.assert_allclose(found, wanted, rtol=1e-5, atol=1e-6)
-        seen.add(np.asarray(wanted).tobytes())
-    assert len(seen) == len(rules) == len(attacked.AGGREGATORS)
-
-
 def test_rules_are_told_how_many_liars_to_expect():
     _, _, trimmed, _, krum, multi, *_ = attacked.aggregators(21, 0.4, attacked.Radii(1.0, 1.0))
     assert (krum.bad, multi.bad, multi.kept) == (8, 8, 13)
@@ -90,15 +74,6 @@ def test_rules_are_told_how_many_liars_to_expect():
 )
 def test_a_share_is_rounded_down(share, number, byzantine):
     np.testing.assert_array_equal(attacked.first_of(share, number), np.arange(number) < byzantine)
-
-
-@pytest.mark.thorough
-def test_all_methods_have_names():
-    names = BYZANTINE.method_names()
-    pairs = sum(len(attacked.SHOWN[task]) for task in attacked.TARGETS)
-    assert len(names) == len(set(names)) == 8 * pairs
-    names = LATE.method_names()
-    assert len(names) == len(set(names)) == 4 * len(late.SOLVERS) + len(delay.IN_ORDER)
 
 
 def test_numbers_are_among_those_that_were_tried():
@@ -172,23 +147,6 @@ def test_heavy_tails_have_the_mean_of_the_others(mean):
     scale = float(late.delays(jnp.asarray(mean))[1].scale)
     waits = np.arange(1, late.DEPTH + 1)
     assert np.sum((1 + waits / scale) ** -late.EXPONENT) == pytest.approx(mean, rel=0.01, abs=1e-9)
-
-
-@pytest.mark.thorough
-def test_laws_by_number_are_those_laws():
-    laws = late.delays(jnp.asarray(3.0))
-    index = jnp.zeros((), jnp.int32)
-    for place, law in enumerate(laws):
-        chosen = by_number.ADelay(laws, jnp.asarray(place))
-        assert chosen.depth == late.DEPTH
-        assert chosen.loses
-        waits = chosen.draw(jax.random.key(0), index, 4000)
-        np.testing.assert_array_equal(waits, law.draw(jax.random.key(0), index, 4000))
-        heard = np.asarray(waits)[np.asarray(waits) <= late.DEPTH]
-        assert np.mean(heard) == pytest.approx(3.0, abs=0.8)
-        assert len(heard) / 4000 == pytest.approx(
-            0.7 if late.LAWS[place] == "lossy" else 1, abs=0.03
-        )
 
 
 @pytest.mark.thorough

