@@ -147,10 +147,7 @@ def test_malformed_messages_change_nothing(problem):
 
     good = bytes(4 * DIM)
     for data, words in [
-        (b"", "no message of fedjax-admm"),
-        (fresh[1][:-1], "cut off or too long"),
         (forged(1, b""), "0 bytes, but 12 are due"),
-        (forged(1, good + b"\0"), "13 bytes, but 12 are due"),
         (forged(NODES, good), "is none of the 5"),
         (forged(1, good, index=0), "but round 1 is open"),
     ]:

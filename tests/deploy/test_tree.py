@@ -167,8 +167,6 @@ def test_messages_that_do_not_fit_are_refused(double):
     upload = nodes[3].work(server.broadcast(3))
     with pytest.raises(deploy.MessageError, match="client 5 has sent a message as client 3"):
         server.receive(upload, 5)
-    with pytest.raises(deploy.MessageError, match="is cut off"):
-        server.receive(upload[:-1], 3)
     server.receive(upload, 3)
     with pytest.raises(deploy.MessageError, match="has been heard in this round already"):
         server.receive(upload, 3)

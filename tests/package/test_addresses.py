@@ -41,9 +41,7 @@ rows[0](x), "![kept](as it is)", "[kept](too)"
     ("environment", "found"),
     [
         ({"FEDJAX_ADMM_REPOSITORY": PLACE, "GITHUB_REPOSITORY": "a/b"}, PLACE),
-        ({"FEDJAX_ADMM_REPOSITORY": f"{PLACE}.git"}, PLACE),
         ({"FEDJAX_ADMM_REPOSITORY": "git@example.org:owner/name.git"}, PLACE),
-        ({"FEDJAX_ADMM_REPOSITORY": "ssh://git@example.org:22/owner/name"}, PLACE),
         ({"FEDJAX_ADMM_REPOSITORY": "https://user:secret@example.org/owner/name/"}, PLACE),
         ({"GITHUB_SERVER_URL": "https://example.org", "GITHUB_REPOSITORY": "owner/name"}, PLACE),
         ({}, None),
@@ -51,11 +49,6 @@ rows[0](x), "![kept](as it is)", "[kept](too)"
 )
 def test_the_address_is_the_first_that_is_given(environment, found, tmp_path):
     assert addresses.find(environment, tmp_path) == found
-
-
-def test_an_address_of_another_kind_is_refused(tmp_path):
-    with pytest.raises(SystemExit, match="'owner/name' is no address"):
-        addresses.find({"FEDJAX_ADMM_REPOSITORY": "owner/name"}, tmp_path)
 
 
 def test_the_files_of_a_build_name_the_address(copy):

@@ -33,10 +33,13 @@ class Refuse:
 sys.meta_path.insert(0, Refuse)
 import jax
 import numpy as np
+
+before = dict(jax.config.values)
 import fedjax_admm as fa
 
 for room in map(lambda name: getattr(fa, name), fa.__all__):
     [getattr(room, name) for name in getattr(room, "__all__", [])]
+changed = {name: value for name, value in jax.config.values.items() if before[name] != value}
 rng = np.random.default_rng(0)
 rows = [(rng.normal(size=(4, 2)).astype("f4"), np.zeros(4, "f4") + 1) for _ in range(3)]
 problem = fa.problems.federated(lambda x, s: (s[0] @ x - s[1]) ** 2, rows, np.zeros(2, "f4"))
@@ -46,6 +49,7 @@ result = fa.run(solver, problem, key, rounds=5)
 print(
     server.record.heard.shape,
     sorted(REFUSED & set(sys.modules)),
+    changed,
     bool(np.allclose(server.estimate, result.estimate, rtol=0, atol=1e-6)),
 )
 """
@@ -59,30 +63,27 @@ def fresh(code: str) -> str:
     return result.stdout.strip()
 
 
-def test_a_kernel_costs_nothing_but_jax():
-    loaded = fresh(
-        "import sys, jax.numpy; before = set(sys.modules); import fedjax_admm.kernels; "
-        "new = {name.split('.')[0] for name in set(sys.modules) - before}; print(sorted(new))"
-    )
-    assert ast.literal_eval(loaded) == ["fedjax_admm"]
-
-
 def test_the_package_and_the_command_load_what_they_need_when_they_need_it():
+    """Names of experiments cost not even JAX."""
     loaded = fresh(
-        "import sys, fedjax_admm; print('jax' in sys.modules); "
+        "import sys, fedjax_admm; "
+        "from fedjax_admm.trials.experiments._catalogue import Catalogue; "
+        "print(len(Catalogue().headlines()) > 30, 'jax' in sys.modules); "
         "import fedjax_admm.trials.cli; "
         "import fedjax_admm.ratings, fedjax_admm.graphs; fedjax_admm.ratings.read_ratings; "
         "print([name in sys.modules for name in ('optax', 'matplotlib', 'pyarrow')])"
     )
-    assert loaded.split() == ["False", "[False,", "False,", "False]"]
+    assert loaded.splitlines() == ["True False", "[False, False, False]"]
 
 
-def test_tables_are_read_without_pandas_and_runs_made_without_chex(tmp_path):
+def test_kernels_cost_nothing_but_jax_and_neither_tables_nor_runs_pandas_or_chex(tmp_path):
     (tmp_path / "table.csv").write_text("user,item,rating\n1,2,3.5\nb,2,4\n\n")
     (tmp_path / "plain.csv").write_text("user,item,rating\n1,2,3.5\n")
     (tmp_path / "edges.csv").write_text("head,tail\n1,2\n,\n0,2\n")
     loaded = fresh(
-        "import sys, jax, fedjax_admm as fa; from fedjax_admm import graphs, ratings; "
+        "import sys, jax.numpy; before = set(sys.modules); import fedjax_admm.kernels; "
+        "new = {name.split('.')[0] for name in set(sys.modules) - before}; print(sorted(new)); "
+        "import jax, fedjax_admm as fa; from fedjax_admm import graphs, ratings; "
         f"import os; os.chdir({str(tmp_path)!r}); "
         "tables = map(ratings.read_ratings, ('table.csv', 'plain.csv')); "
         "print(*(len(table.values) for table in tables), *graphs.read_edges('edges.csv')[1]); "
@@ -90,15 +91,7 @@ def test_tables_are_read_without_pandas_and_runs_made_without_chex(tmp_path):
         "fa.run(fa.solvers.fsmdm(), problem, jax.random.key(0), rounds=1); "
         "print([name for name in ('pandas', 'chex') if name in sys.modules])"
     )
-    assert loaded.splitlines() == ["2 1 0 1 2", "[]"]
-
-
-def test_names_of_experiments_cost_not_even_jax():
-    loaded = fresh(
-        "import sys; from fedjax_admm.trials.experiments._catalogue import Catalogue; "
-        "print(len(Catalogue().headlines()) > 30, 'jax' in sys.modules)"
-    )
-    assert loaded.split() == ["True", "False"]
+    assert loaded.splitlines() == ["['fedjax_admm']", "2 1 0 1 2", "[]"]
 
 
 @pytest.mark.thorough
@@ -113,18 +106,9 @@ def test_one_experiment_costs_no_other_and_no_figure():
 
 
 def test_the_core_and_a_deployment_need_nothing_of_the_command_line():
-    """Of typer and rich another version may be installed, beside Flower, or none."""
+    """Of typer and rich another version may be installed, or none; no configuration is changed."""
     loaded = fresh(WITHOUT_THE_COMMAND_LINE)
-    assert loaded == "(5, 3) [] True"
-
-
-def test_importing_changes_no_configuration():
-    changed = fresh(
-        "import jax; before = dict(jax.config.values); "
-        "import fedjax_admm as fa; [getattr(fa, name) for name in fa.__all__]; "
-        "print({k: v for k, v in jax.config.values.items() if before.get(k) != v})"
-    )
-    assert changed == "{}"
+    assert loaded == "(5, 3) [] {} True"
 
 
 @pytest.mark.parametrize("package", PACKAGES)

@@ -149,21 +149,6 @@ def test_files_of_two_clocks_are_told(command, tmp_path):
 
 
 @pytest.mark.thorough
-def test_a_sparse_truth_is_compared_where_it_is_known(tmp_path):
-    write_kit(tmp_path)
-    truth = (tmp_path / "truth.csv").read_text().splitlines()
-    (tmp_path / "truth.csv").write_text("\n".join([truth[0], *truth[1::20]]) + "\n")
-    log = read_kit(tmp_path / "ranges.csv", tmp_path / "anchors.csv", truth=tmp_path / "truth.csv")
-    assert log.truth is not None
-    found = locate_log(log)
-    known = np.isfinite(found.truth).all(1)
-    assert 4 <= known.sum() <= len(log.truth)
-    # A straight line through places ten seconds apart is metres away from the path.
-    assert found.errors(found.path.positions)["rmse"] < 0.4
-    np.testing.assert_allclose(found.truth[known], drive(log.times[known]), atol=0.3)
-
-
-@pytest.mark.thorough
 def test_the_ranges_choose_the_motion_and_the_scales(tmp_path):
     """Turns are clockwise, and one anchor has a scale of its own."""
     write_kit(tmp_path, rows=300)

@@ -64,15 +64,14 @@ def test_the_first_trials_are_seen_while_more_are_computed(reference):
 
 
 @pytest.mark.bits
-@pytest.mark.parametrize(("chunk", "devices"), [(16, 1), (7, 1), (8, 2), (7, 2), (None, 2)])
+@pytest.mark.parametrize(("chunk", "devices"), [(7, 1), (8, 2), (None, 2)])
 def test_chunks_and_devices_change_no_bit(reference, chunk, devices):
     arrays = simulate(chunk=chunk, mesh=default_mesh(devices)).arrays
     chex.assert_trees_all_equal(arrays, reference)
 
 
-@pytest.mark.parametrize("width", [1, 64])
-def test_another_width_differs_by_rounding_only(reference, width):
-    arrays = simulate(batch=width).arrays
+def test_another_width_differs_by_rounding_only(reference):
+    arrays = simulate(batch=64).arrays
     chex.assert_trees_all_close(arrays, reference, rtol=2e-6, atol=2e-6)
 
 
@@ -321,7 +320,6 @@ def test_results_that_no_host_could_hold_are_refused(monkeypatch):
             {"memory.max": "5000", "memory.current": "1500", "memory.stat": "inactive_file 500"},
             4000,
         ),
-        ({"memory.max": "max", "memory.current": "1500", "memory.stat": "inactive_file 500"}, None),
         (
             {
                 "memory/memory.limit_in_bytes": "9000",
@@ -370,7 +368,7 @@ def folder(full_store, tmp_path):
 
 
 @pytest.mark.bits
-@pytest.mark.parametrize("lost", [(), (0,), (16, 40), tuple(range(0, 50, 8))])
+@pytest.mark.parametrize("lost", [(), (16, 40)])
 def test_resuming_computes_what_is_missing_to_the_same_bits(folder, reference, lost):
     for first in lost:
         (path,) = folder.glob(f"{first:06d}-*.npz")

@@ -267,16 +267,6 @@ def test_a_traced_number_finds_its_own_methods():
         np.testing.assert_allclose(one, zcdp_plan(4.0, DELTA, FEW, tau).multipliers, rtol=1e-6)
 
 
-def test_a_shift_has_settings_of_its_own():
-    values = (0.0, 1.0, 2.0)
-    for value in values:
-        for name, method in methods_of("zcdp-heterogeneous", value, shift=values).items():
-            table = zcdp_settings.HETEROGENEOUS[tuple(name.split(": ", 1))]
-            same_setting(method, table[value])
-            plan = zcdp_plan(8.0, DELTA, FEW, table[value].tau)
-            np.testing.assert_allclose(method.solver.release.multipliers, plan.multipliers, 1e-6)
-
-
 def test_methods_without_noise_keep_clipping():
     """They show what noise costs, not what clipping costs."""
     methods = methods_of("zcdp-equal-speed", 8.0)
@@ -355,21 +345,6 @@ def test_methods_share_problem_and_draws(curves):
             found = results.values(name, metric)
             assert found.shape == (2, TRIALS, FEW)
             np.testing.assert_allclose(found[1, 1], trace[metric], rtol=1e-3)
-
-
-@pytest.mark.thorough
-def test_all_spend_what_was_planned(curves):
-    results, _ = curves
-    for name in results.methods:
-        task, method = name.split(": ", 1)
-        for place, epsilon in enumerate((1.0, 3.0)):
-            tau = chosen(task, method, epsilon, curves=True).tau
-            plan = plan_of(method, epsilon, FEW, tau)
-            expected = plan.spent(results.rounds).exact_epsilon
-            found = results.values(name, "epsilon")[place]
-            np.testing.assert_allclose(found, np.tile(expected, (TRIALS, 1)), rtol=1e-6)
-            assert found[0, -1] == pytest.approx(plan.exact_epsilon, rel=1e-6)
-            assert found[0, -1] < epsilon
 
 
 @pytest.mark.thorough
@@ -537,28 +512,8 @@ def test_sweeps_have_a_column_per_task():
     assert draw_sweep(results, logarithmic=False).axes[0].get_xscale() == "linear"
 
 
-def failed_trials(arrays):
-    arrays["a: X/error"][:, 0, 5:] = np.nan
-    arrays["b: Y/error"][:, 2, :] = np.inf
-
-
 def exact_zeros(arrays):
     arrays["a: X/error"][:, :, -3:] = 0
-
-
-@pytest.mark.thorough
-@pytest.mark.parametrize("draw", [draw_curves, draw_sweep])
-def test_failed_trials_are_left_out_of_the_median(draw):
-    usual, other = made_up(), made_up(change=failed_trials)
-    lines = [
-        {line.get_label(): line.get_ydata() for line in draw(results).axes[0].lines}
-        for results in (usual, other)
-    ]
-    np.testing.assert_array_equal(lines[0]["Y"], lines[1]["Y"])
-    kept = np.median(usual.values("a: X", "error")[:, 1:], axis=1)
-    expected = kept[:, -1] if draw is draw_sweep else kept[0]
-    found = lines[1]["X"]
-    np.testing.assert_allclose(found[-1], 10 * np.log10(expected[-1]), rtol=1e-12)
 
 
 @pytest.mark.parametrize("draw", [draw_curves, draw_sweep])
