@@ -4,7 +4,6 @@ import json
 import re
 import shutil
 
-import jax
 import pytest
 
 from fedjax_admm.trials.cli import _environment as environment
@@ -202,21 +201,6 @@ def test_ctrl_c_before_the_run_leaves_quietly(command, monkeypatch, tmp_path):
     outcome = command(*RUN)
     assert outcome.code == 130
     assert not list(tmp_path.iterdir())
-
-
-def test_memory_is_given_back_after_a_long_compilation_alone(monkeypatch):
-    given_back = []
-    monkeypatch.setattr(environment, "trim", lambda: given_back.append(True))
-    jax.monitoring.register_event_duration_secs_listener(environment.ended)
-    try:
-        for long, expected in ((float("inf"), []), (0, [True])):
-            monkeypatch.setattr(environment, "LONG", long)
-            jax.jit(lambda x: x + 1).lower(1.0).compile()
-            assert given_back == expected
-    finally:
-        jax.monitoring.unregister_event_duration_listener(environment.ended)
-    monkeypatch.undo()
-    environment.trim()
 
 
 # The real thing, once

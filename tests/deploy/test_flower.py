@@ -154,35 +154,6 @@ def test_nodes_that_are_no_clients_are_left_out(tmp_path, caplog):
     assert [kind for node, kind in grid.sent if node in (7, 8)] == ["train.hello"] * 2
 
 
-@pytest.mark.parametrize(
-    ("content", "sentence"),
-    [
-        ({}, "client 2: the reply is not one of fedjax-admm"),
-        ({"client": 2, "data": "a", "seconds": 0.0, "refusal": ""}, "not one of fedjax-admm"),
-        ({"client": 0, "data": b"a", "seconds": 0.0, "refusal": ""}, "client 2: "),
-    ],
-)
-def test_replies_that_do_not_fit_are_refused(tmp_path, content, sentence):
-    """A node cannot answer as another client once it has said which one it is."""
-    grid = Grid(flower.client_app(STUDY, tmp_path), {i: {"client": i} for i in range(CLIENTS)})
-    usual = grid.reply
-
-    def reply(message):
-        if message.metadata.message_type == "train.work" and message.metadata.dst_node_id == 2:
-            record = RecordDict({"fedjax-admm": ConfigRecord(content)})
-            return Message(record, reply_to=message)
-        return usual(message)
-
-    grid.reply = reply
-    rounds = []
-    job = deploy.Rounds(
-        study=STUDY, rounds=2, folder=tmp_path, patience=5, deadline=5, report=rounds.append
-    )
-    server = job.run(flower.Nodes(grid).ask)
-    assert server.record.heard.tolist() == [[True, True, False]] * 2
-    assert all(sentence in each.refused[0] for each in rounds)
-
-
 def test_a_message_out_of_reach_is_sent_again_and_old_ones_are_forgotten():
     grid = Grid(None, {5: {}})
     grid.reply = lambda message: (

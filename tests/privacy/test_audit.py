@@ -192,21 +192,6 @@ def test_one_replaced_sample_moves_a_message_by_the_sensitivity_and_no_more(name
             np.testing.assert_allclose(distances(own(w)) / wanted, ratio, rtol=slack)
 
 
-@pytest.mark.thorough
-@pytest.mark.usefixtures("x64")
-@pytest.mark.parametrize("name", SOLVERS)
-def test_whoever_is_away_reveals_nothing(name):
-    problem = problem_of(draw(1), l2=0.5)
-    solver = SOLVERS[name](gaussian_release(zcdp_plan(2.0, DELTA, ROUNDS), CLIP))
-    state, active = state_of(solver, problem), np.arange(CLIENTS) % 2 == 0
-    before = np.asarray(solver.estimate(state))
-    v, w = sent(solver, problem, state, *choices(before, False, 100), active)
-    for found, kept in ((v, before), (w, np.asarray(solver.unprotected(state)))):
-        same = np.broadcast_to(kept[~active], found[:, :, ~active].shape)
-        np.testing.assert_array_equal(found[:, :, ~active], same)
-        assert np.all(distances(own(found))[active] > 0)
-
-
 # --- how well two data sets can be told apart -----------------------------------------------------
 
 RUNS, TURNS, LOOSE = 20_000, 6, 1e-2  # keys per data set, rounds, delta

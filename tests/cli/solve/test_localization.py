@@ -167,15 +167,6 @@ def test_sensors_in_one_plane_are_ambiguous(x64, dim, flat, told):
     assert "mirror image, fits as well" in labels
 
 
-def test_a_target_in_the_sensors_own_plane_has_no_second_place(x64):
-    anchors = np.random.default_rng(5).uniform(-100, 100, (9, 3)) * (1, 1, 0)
-    target = np.array([20.0, -30.0, 0.0])
-    ranges = read_from(table(anchors, np.linalg.norm(anchors - target, axis=1)))
-    location = locate(ranges, 300)
-    np.testing.assert_allclose(location.position, target, atol=0.01)
-    assert location.mirror is None
-
-
 def test_scattered_sensors_have_no_mirror_image(x64):
     """A place near their principal axis and its image fit alike, as all places between them do."""
     random = np.random.default_rng(304)

@@ -7,9 +7,8 @@ from html.parser import HTMLParser
 import numpy as np
 import pytest
 
-from fedjax_admm._checks import InputError
 from fedjax_admm.trials import results
-from fedjax_admm.trials.report import _report, write_report
+from fedjax_admm.trials.report import write_report
 from tests.trials.results.made import made, write
 
 # `tests/cli/test_looking.py` writes a page in every run.
@@ -117,12 +116,6 @@ def test_the_tables_hold_the_numbers_and_mark_what_differs(folders, page):
     assert {"1.25", "2.5", "4.0"} <= set(cells)
 
 
-def test_the_same_runs_give_the_same_bytes(folders, tmp_path):
-    for name in ("one.html", "again.html"):
-        write_report(folders[:1], tmp_path / name)
-    assert (tmp_path / "one.html").read_bytes() == (tmp_path / "again.html").read_bytes()
-
-
 def test_other_experiments_and_default_figures_are_told(tmp_path):
     for name, experiment in (("usual", "consensus"), ("other", "another")):
         write(made(1, methods=("a",), experiment=experiment), tmp_path / name)
@@ -130,27 +123,3 @@ def test_other_experiments_and_default_figures_are_told(tmp_path):
     text = (tmp_path / "page.html").read_text()
     assert "cannot be compared: experiment is" in text
     assert re.search("This is not the experiment&#39;s own figure: there is no experiment", text)
-
-
-def test_a_figure_of_an_own_file_is_drawn_only_where_it_is_named(tmp_path):
-    source = {"asked": "a.py", "again": "/gone/a.py", "file": "/gone/a.py", "distribution": None}
-    write(made(1, methods=("steady",), source=source), tmp_path / "run")
-    write_report([tmp_path / "run"], tmp_path / "unnamed.html")
-    text = (tmp_path / "unnamed.html").read_text()
-    assert "a program that is run only where it is named" in text
-    (tmp_path / "own.py").write_text("from tests.trials.small import EXPERIMENT\n")
-    named = {"experiment": str(tmp_path / "own.py")}
-    write_report([tmp_path / "run"], tmp_path / "named.html", **named)
-    assert "own figure:" not in (tmp_path / "named.html").read_text()
-    with pytest.raises(InputError, match=r"gone\.py"):
-        write_report([tmp_path / "run"], tmp_path / "none.html", experiment="gone.py")
-
-
-def test_a_run_of_very_many_rows_shows_its_first_metric(tmp_path, monkeypatch):
-    monkeypatch.setattr(_report, "MOST_ROWS", 69)
-    sweep = tuple(range(1, 11))
-    write(made(1, sweep=sweep, rounds=(5,), trials=1, methods=("a",)), tmp_path / "run")
-    write_report([tmp_path / "run"], tmp_path / "page.html")
-    text = (tmp_path / "page.html").read_text()
-    assert "summary.csv has 7 other metrics; their 70 rows are left out." in text
-    assert "<details>" not in text

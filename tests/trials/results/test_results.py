@@ -2,8 +2,6 @@
 
 import csv
 import json
-import shlex
-from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -179,42 +177,6 @@ def test_the_configuration_tells_everything(config):
     assert config["seconds"]["total"] >= config["seconds"]["compile"] > 0
     assert config["traffic"]["steady"] == Traffic(DIM + 1, DIM)._asdict()
     assert config["traffic"]["exact"] is None
-
-
-def as_request(command):
-    """Read back the command that repeats a run, as the command line does."""
-    words = shlex.split(command)
-    assert words[:3] == ["fedjax-admm", "run", "consensus"]
-    request, settings = {}, {}
-    names = iter(words[3:])
-    for name in names:
-        if name == "--set":
-            setting, _, text = next(names).partition("=")
-            settings[setting] = text
-        else:
-            request[name.removeprefix("--")] = int(next(names))
-    return Request(**request, settings=settings)
-
-
-@pytest.mark.thorough
-@pytest.mark.parametrize(
-    "request_",
-    [
-        {},
-        {"trials": 7, "rounds": 30, "seed": 3, "settings": {"share": "0.123456789", "rate": "0.1"}},
-    ],
-    ids=["defaults", "settings"],
-)
-def test_the_command_repeats_the_run(tmp_path, request_):
-    first = run(tmp_path / "first", **request_)
-    request = as_request(first.config["command"])
-    if request.batch is None:  # the width decides the bits
-        request = replace(request, batch=first.config["width"])
-    second = run_experiment(EXPERIMENT, request, tmp_path / "second", resume=False, progress=False)
-    assert second.config["settings"] == first.config["settings"]
-    assert set(second.arrays) == set(first.arrays)
-    for name, values in first.arrays.items():
-        np.testing.assert_array_equal(second.arrays[name], values)
 
 
 def test_another_seed_gives_other_trials(folder, tmp_path):

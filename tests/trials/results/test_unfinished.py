@@ -1,6 +1,5 @@
 """The trials that a run has so far: read as they will be in the end, and nothing is changed."""
 
-import shutil
 from dataclasses import replace
 
 import numpy as np
@@ -70,22 +69,6 @@ def test_chunks_of_another_run_and_damaged_ones_are_refused(begun):
     edit(begun, program="0" * 64)
     with pytest.raises(InputError, match="npz is of another run than the configuration beside it"):
         results.load(begun, unfinished=True)
-
-
-def test_a_folder_that_changes_hands_meanwhile_is_read_again(whole, begun, monkeypatch):
-    """The run finishes, and its chunks go, between the looks at its configuration and at them."""
-    from fedjax_admm.trials.engine import ChunkStore
-
-    stored = ChunkStore.stored
-
-    def meanwhile(self, program):
-        shutil.rmtree(begun)
-        shutil.copytree(whole, begun)
-        shutil.rmtree(begun / "chunks")
-        return stored(self, program)
-
-    monkeypatch.setattr(ChunkStore, "stored", meanwhile)
-    assert results.load(begun, unfinished=True).extent == "30 trials"
 
 
 def test_rounds_follow_from_the_number_of_records():

@@ -285,25 +285,6 @@ def test_the_problem_is_what_it_says(problem):
     assert four.dim == four.network.size == problem.dim + 4 * 2 + 2
 
 
-@pytest.mark.thorough
-def test_of_several_starts_the_best_one_is_taken(problem):
-    one = _training.ConvergingTraining(1, nfl_digits.with_four_outputs, steps=30)
-    train = jax.jit(lambda starts: one(replace(problem, pooled_starts=starts), None, 4, 4))
-    alone = [train(start[None]) for start in problem.pooled_starts]
-    # A unit with a bias this low is active nowhere: nothing is learned.
-    dead = problem.pooled_starts[:1].at[:, -8:-4].set(-1e3)
-    silent = train(dead)
-    assert float(silent["silent"][-1]) == 1
-    assert float(silent["train"][-1]) == pytest.approx(0.25)
-    both = train(jnp.concatenate([dead, problem.pooled_starts]))
-    assert float(both["silent"][-1]) == 0
-    found = float(both["train"][-1])
-    assert min(abs(float(each["train"][-1]) - found) for each in alone) < 1e-6
-    assert found > 0.6
-    early = jax.jit(lambda: replace(one, steps=1)(problem, None, 4, 4))()
-    assert float(both["stationarity"][-1]) < 0.5 * float(early["stationarity"][-1])
-
-
 def test_training_ends_where_every_group_has_a_start_of_low_loss():
     ended = _training.ConvergingTraining(2)._ended
     low, high = 0.9 * _training.ENOUGH, 1.1 * _training.ENOUGH
