@@ -31,7 +31,8 @@ SOLVERS = {
     "letters_robust": solvers.decentralized_admm(exchange=ROBUST),
 }
 KIN = dict.fromkeys(
-    ("extra_robust", "pg_extra", "gtv", "letters", "letters_robust"), pytest.mark.thorough
+    ("extra", "extra_coded", "extra_robust", "pg_extra", "gtv", "letters", "letters_robust"),
+    pytest.mark.thorough,
 )
 
 

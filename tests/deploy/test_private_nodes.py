@@ -21,7 +21,7 @@ SOLVERS = {
     "p_admm": lambda release: solvers.p_admm(release, newton_steps=8),
     "subgradient": lambda release: solvers.private_subgradient(release),
 }
-KIN = dict.fromkeys(("zcdp_nfl", "p_admm"), pytest.mark.thorough)
+KIN = dict.fromkeys(("zcdp_nfl", "p_admm", "subgradient"), pytest.mark.thorough)
 
 
 @pytree_dataclass
