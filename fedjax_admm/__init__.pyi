@@ -31,6 +31,7 @@ from fedjax_admm._run import (
     RoundState as RoundState,
     Run as Run,
     Status as Status,
+    key_reuse_allowed as key_reuse_allowed,
     load as load,
     run as run,
     run_until as run_until,
@@ -50,6 +51,5 @@ from fedjax_admm.search import (
     grid_search as grid_search,
     successive_halving as successive_halving,
 )
-from fedjax_admm.solvers.private._key_uses import key_reuse_allowed as key_reuse_allowed
 from fedjax_admm.traffic import Traffic as Traffic
 from fedjax_admm.trials.engine import monte_carlo as monte_carlo

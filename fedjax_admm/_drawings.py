@@ -32,7 +32,7 @@ def graph_positions(
     """
     present = weights != 0
     heads, tails, weights = heads[present], tails[present], weights[present]
-    labels = _components(heads, tails, num_nodes)
+    labels = components(heads, tails, num_nodes)
     names, sizes = np.unique(labels, return_counts=True)
     places = np.zeros((num_nodes, 2))
     corner, shelf, width = np.zeros(2), 0.0, 1.6 * np.sqrt(sizes[sizes > 1].sum())
@@ -54,16 +54,13 @@ def graph_positions(
     return places
 
 
-def _components(heads: np.ndarray, tails: np.ndarray, num_nodes: int) -> np.ndarray:
-    """Return the smallest node of every node's component, shape (num_nodes,)."""
-    labels, before = np.arange(num_nodes), np.zeros(0)
-    while not np.array_equal(labels, before):
-        before = labels.copy()
-        low = np.minimum(labels[heads], labels[tails])
-        np.minimum.at(labels, heads, low)
-        np.minimum.at(labels, tails, low)
-        labels = labels[labels]
-    return labels
+def components(heads: np.ndarray, tails: np.ndarray, num_nodes: int) -> np.ndarray:
+    """Return the number of every node's component, shape (num_nodes,), from 0 by smallest node."""
+    from scipy.sparse import coo_array  # takes a while
+    from scipy.sparse.csgraph import connected_components
+
+    edges = coo_array((np.ones(len(heads)), (heads, tails)), (num_nodes, num_nodes))
+    return connected_components(edges, directed=False)[1]
 
 
 def _spectral(size: int, edges: np.ndarray, weights: np.ndarray) -> np.ndarray:

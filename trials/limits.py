@@ -10,6 +10,7 @@ import jax.numpy as jnp
 from jax.extend.core import ClosedJaxpr, Jaxpr, jaxprs_in_params
 
 from fedjax_admm._checks import InputError
+from fedjax_admm._host import shown
 from fedjax_admm.trials.engine import memory
 
 _LONGEST = 86_400.0  # seconds: a day
@@ -22,9 +23,9 @@ def check_memory(what: str, size: int, remedy: str) -> None:
     devices = jax.local_devices()
     free = memory.free_bytes(devices[0])
     if free is not None and size > free * len(devices):
-        needs = f"{what} needs {memory.shown(size)}"
+        needs = f"{what} needs {shown(size)}"
         raise InputError(
-            f"{needs}, but {memory.shown(free * len(devices))} is free", value=size, remedy=remedy
+            f"{needs}, but {shown(free * len(devices))} is free", value=size, remedy=remedy
         )
 
 

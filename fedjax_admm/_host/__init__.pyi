@@ -18,8 +18,6 @@ from fedjax_admm._host._input_files import (
     unpacked as unpacked,
 )
 from fedjax_admm._host._memory import (
-    available as available,
-    container_room as container_room,
     cores as cores,
     host_bytes as host_bytes,
     shown as shown,

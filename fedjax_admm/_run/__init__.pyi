@@ -11,15 +11,16 @@ from fedjax_admm._run._checks import (
     difference as difference,
 )
 from fedjax_admm._run._estimates import in_dtype_of as in_dtype_of
+from fedjax_admm._run._key_uses import (
+    key_reuse_allowed as key_reuse_allowed,
+    key_use as key_use,
+)
 from fedjax_admm._run._keys import (
     init_key as init_key,
     round_keys as round_keys,
     with_fingerprint as with_fingerprint,
 )
-from fedjax_admm._run._noise import (
-    check_wrapped as check_wrapped,
-    key_use as key_use,
-)
+from fedjax_admm._run._noise import check_wrapped as check_wrapped
 from fedjax_admm._run._results import (
     Measure as Measure,
     RoundState as RoundState,

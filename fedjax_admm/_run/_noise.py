@@ -8,7 +8,6 @@ too), or publish more (an extrapolation mixes models without noise into the mess
 import inspect
 from collections.abc import Iterator
 from dataclasses import fields, is_dataclass
-from importlib import import_module
 from typing import Any
 
 import jax
@@ -19,12 +18,6 @@ from fedjax_admm._checks import InputError
 def hides(solver: Any) -> bool:
     """Return whether a solver, or one inside it, hides something by what it draws."""
     return any(getattr(part, "noisy", hasattr(part, "release")) for part in _parts(solver))
-
-
-def key_use(*run: Any, **options: Any) -> Any:
-    """Return the use of a key by a run of a private solver, which can be remembered."""
-    # Solvers stand above runs: their record of keys is looked up when one of them is private.
-    return import_module("fedjax_admm.solvers.private._key_uses").key_use(*run, **options)
 
 
 def check_wrapped(solver: Any) -> None:

@@ -23,7 +23,7 @@ from fedjax_admm._host import compiled
 from fedjax_admm._run._checkpoints import opened_checkpoint
 from fedjax_admm._run._checks import checked_call
 from fedjax_admm._run._estimates import with_static
-from fedjax_admm._run._noise import key_use
+from fedjax_admm._run._key_uses import key_use
 from fedjax_admm._run._progress import check_untraced, loop_in_blocks, scan_in_blocks
 from fedjax_admm._run._results import Measure, RoundState, Run
 from fedjax_admm._run._scan import loop_until, scan_rounds, shape_of

@@ -13,7 +13,13 @@ from jax.extend.core import jaxpr_as_fun
 from jax.sharding import Mesh, NamedSharding, PartitionSpec
 
 from fedjax_admm._checks import InputError
-from fedjax_admm._host import NO_LIBRARY_REDUCTIONS, digest_of_json, known_options
+from fedjax_admm._host import (
+    NO_LIBRARY_REDUCTIONS,
+    digest_of_json,
+    host_bytes,
+    known_options,
+    shown,
+)
 from fedjax_admm.lanes import lanes
 from fedjax_admm.trials.engine import hosts, memory
 from fedjax_admm.trials.engine._digest import digest_of_program
@@ -134,7 +140,7 @@ def compile_trials(
     else:
         layout = lowered.layout
     # Hosts may differ, but all must decide alike.
-    on_host = hosts.smallest(memory.host_bytes())
+    on_host = hosts.smallest(host_bytes())
     free = hosts.smallest(memory.free_bytes(mesh.local_devices[0]))
     room = free if limit is None else min(free, limit)
     while True:
@@ -203,7 +209,7 @@ def _too_large(
         at_once, remedy = "one trial", ""
     have = "are allowed" if allowed else "are free"
     return InputError(
-        f"{at_once} needs {memory.shown(needed)} of every device, but {memory.shown(room)} {have} "
+        f"{at_once} needs {shown(needed)} of every device, but {shown(room)} {have} "
         f"on {mesh.local_devices[0].device_kind}",
         remedy=f"give {remedy}a smaller problem, fewer records, or more devices per trial",
     )
@@ -220,8 +226,8 @@ def _check_results(size: float, trials: int, free: float) -> None:
     needed = size * trials
     if needed > free:
         raise InputError(
-            f"the results of {trials} trials need {memory.shown(needed)}, but "
-            f"{memory.shown(free)} are free on this machine",
+            f"the results of {trials} trials need {shown(needed)}, but "
+            f"{shown(free)} are free on this machine",
             remedy="run fewer trials or record less often",
         )
 

@@ -1,12 +1,10 @@
-"""How much memory there is, and how much a compiled program takes."""
+"""How much memory devices have, and how much a compiled program takes."""
 
 from typing import Any
 
 import jax
 
-from fedjax_admm._host import available, container_room, shown
-
-__all__ = ["available", "container_room", "free_bytes", "host_bytes", "program_bytes", "shown"]
+from fedjax_admm._host import host_bytes
 
 
 def free_bytes(device: Any) -> int | None:
@@ -20,12 +18,6 @@ def free_bytes(device: Any) -> int | None:
         return None if free is None else free // len(jax.local_devices())
     stats = device.memory_stats() or {}
     return stats["bytes_limit"] - stats["bytes_in_use"] if "bytes_limit" in stats else None
-
-
-def host_bytes() -> int | None:
-    """Return the memory that is free on this machine; None where the system does not tell."""
-    known = [size for size in (available(), container_room()) if size is not None]
-    return min(known, default=None)
 
 
 def program_bytes(compiled: Any) -> int:

@@ -10,13 +10,14 @@ import numpy as np
 import pytest
 
 from fedjax_admm._checks import InputError
+from fedjax_admm._host._memory import container_room
 from fedjax_admm.trials.engine import (
     ChunkStore,
     _layout as layout,
+    _program,
     compile_trials,
     default_mesh,
     loop_bytes,
-    memory,
     monte_carlo,
 )
 from fedjax_admm.trials.engine._layout import plan
@@ -308,7 +309,7 @@ def test_memory_bounds_the_chunk_and_then_the_width(monkeypatch):
 
 
 def test_results_that_no_host_could_hold_are_refused(monkeypatch):
-    monkeypatch.setattr(memory, "host_bytes", lambda: 10**6)
+    monkeypatch.setattr(_program, "host_bytes", lambda: 10**6)
     with pytest.raises(InputError, match=r"^the results of 2000 trials need .*; run fewer trials"):
         simulate(2000, trial=wide, batch=1, chunk=1)
 
@@ -335,7 +336,7 @@ def test_a_container_has_the_memory_that_its_limit_leaves(tmp_path, files, room)
     for name, text in files.items():
         (tmp_path / name).parent.mkdir(exist_ok=True)
         (tmp_path / name).write_text(text)
-    assert memory.container_room(tmp_path) == room
+    assert container_room(tmp_path) == room
 
 
 # The store

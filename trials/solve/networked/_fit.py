@@ -19,10 +19,9 @@ from typing import Any
 
 import jax
 import numpy as np
-from scipy.sparse import coo_array
-from scipy.sparse.csgraph import connected_components
 
 from fedjax_admm._checks import InputError, default_float
+from fedjax_admm._drawings import components
 from fedjax_admm._run import run_until
 from fedjax_admm.certificates import relative_gap
 from fedjax_admm.graphs import Graph
@@ -217,20 +216,13 @@ def clusters(graph: Graph, models: np.ndarray) -> np.ndarray:
     length = np.median(np.linalg.norm(models, axis=1))
     heads, tails = (np.asarray(ends) for ends in (graph.heads, graph.tails))
     difference = np.linalg.norm(models[heads] - models[tails], axis=1)
-    members = linked(graph, difference <= SAME_MODEL * length)
+    used = (np.asarray(graph.weights) != 0) & (difference <= SAME_MODEL * length)
+    members = components(heads[used], tails[used], graph.num_nodes)
     _, first = np.unique(members, return_index=True)
     sizes = np.bincount(members)
     rank = np.empty(len(sizes), int)
     rank[np.lexsort((first, -sizes))] = np.arange(1, len(sizes) + 1)
     return rank[members]
-
-
-def linked(graph: Graph, selected: np.ndarray | bool = True) -> np.ndarray:
-    """Return the components of the edges that are present and selected, shape (nodes,), from 0."""
-    used = (np.asarray(graph.weights) != 0) & selected
-    ends = (np.asarray(graph.heads)[used], np.asarray(graph.tails)[used])
-    size = graph.num_nodes
-    return connected_components(coo_array((np.ones(used.sum()), ends), (size, size)), False)[1]
 
 
 def _losses(x: np.ndarray, y: np.ndarray, shares: np.ndarray) -> SquaredLoss:
