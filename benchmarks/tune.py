@@ -1,6 +1,6 @@
 """Tune the methods of an experiment, for the tables of `trials/experiments/tuned`.
 
-    python benchmarks/tune.py TABLE [--method grid|halving|both] [--only NAME ...] > found.csv
+    python benchmarks/tune.py TABLE [--only NAME ...] > found.csv
 
     federated-benchmark, nonsmooth-benchmark    tuned/benchmarks.csv
     messages-byzantine                          tuned/byzantine.csv
@@ -8,12 +8,9 @@
     messages-delay                              tuned/delay.csv
     zcdp                                        tuned/zcdp.csv
 
-All settings of a method are tried on the same problems, which no experiment draws, by
-`fa.successive_halving`: the whole grid in one stage, or halving, which misses the best of these
-small grids more often than it saves time (benchmarks/README.md). `both` compares them; the program
-that they share is compiled once. The smallest mean score is taken: the error after the last round,
-a failed run counting as 1e6, unless the table says otherwise. With `--folder DIR`, scores are kept
-there after every stage, and the same command goes on from them.
+All settings of a method are tried on the same problems, which no experiment draws. The smallest
+mean score is taken: the error after the last round, a failed run counting as 1e6, unless the table
+says otherwise.
 
 messages-byzantine takes the best number without Byzantine senders, then the best radii by the mean
 over attacks at the share 0.2. messages-compression takes the fewest bits until the target, where a
@@ -29,7 +26,6 @@ import sys
 import time
 from collections.abc import Callable, Iterator, Sequence
 from functools import lru_cache, partial
-from pathlib import Path
 from typing import Any, NamedTuple
 
 import jax
@@ -38,46 +34,43 @@ import numpy as np
 
 import fedjax_admm as fa
 from fedjax_admm.measures import consensus_error
-from fedjax_admm.privacy import nearby_settings, random_settings
 from fedjax_admm.trials.experiments import zcdp
 from fedjax_admm.trials.experiments.messages import byzantine, compression, delay
 from fedjax_admm.trials.experiments.peers import federated, nonsmooth
 
 SEED, FAILED = 77, 1e6
 
-Search = Callable[..., tuple[int, float]]
-"""`(label, score, values, draw, trials, rounds) -> place of the best value, its mean score`."""
+
+def search(label, score, values, draw, trials, rounds) -> tuple[int, float]:
+    """Try all values on the same problems; `score(value, drawn, key, rounds)` is to be small."""
+    values, keys = jax.tree.map(jnp.asarray, values), jax.random.split(jax.random.key(SEED), trials)
+    clock = time.process_time()
+    tried = scores(values, keys, drawn_problems(keys, draw=draw), score=score, rounds=rounds)
+    means = np.asarray(tried, float).mean(0)
+    place = int(np.argmin(means))
+    seconds = time.process_time() - clock
+    told = f"{label}: place {place}, {seconds:.1f} s of processor time"
+    print(told, file=sys.stderr, flush=True)
+    return place, float(means[place])
 
 
-def searched(method: str, folder: Path | None) -> Search:
-    """Return the search that every table makes."""
-
-    def search(label, score, values, draw, trials, rounds):
-        values = jax.tree.map(jnp.asarray, values)
-        whole = found = None
-        for stages in STAGES[method]:
-            clock = time.process_time()
-            file = folder and folder / f"{label.replace('/', ' ')}, {stages or 'all'} stages.npz"
-            sizes = {"trials": trials, "rounds": rounds, "stages": stages, "checkpoint": file}
-            found = fa.successive_halving(score, values, draw, jax.random.key(SEED), **sizes)
-            work = sum(each.scores.size * each.rounds for each in found.stages)
-            seconds = time.process_time() - clock
-            place = f"{label}: place {found.place}, {work} rounds, {seconds:.1f} s of processor"
-            print(f"{place} time{_difference(whole, found)}", file=sys.stderr, flush=True)
-            whole = found
-        return found.place, float(found.stages[-1].scores.mean(0).min())
-
-    return search
+@partial(jax.jit, static_argnames="draw")
+def drawn_problems(keys, *, draw):
+    """Return what is drawn for every trial, stacked."""
+    return jax.lax.map(lambda key: draw(jax.random.split(key)[0]), keys)
 
 
-def _difference(whole: Any, found: Any) -> str:
-    """Say by how much what was found is worse than what the whole grid found, on its trials."""
-    if whole is None:
-        return ""
-    scores = whole.stages[0].scores
-    apart = scores[:, found.place] - scores[:, whole.place]
-    error = apart.std(ddof=1) / np.sqrt(len(apart))
-    return f", {apart.mean():.2g} +- {error:.1g} worse than {scores[:, whole.place].mean():.3g}"
+@partial(jax.jit, static_argnames=("score", "rounds"))
+def scores(values, keys, drawn, *, score, rounds):
+    """Return the scores of all values on all problems, shape (trials, values); inf is a failure."""
+
+    def of_trial(trial):
+        key, problem = trial
+        run_key = jax.random.split(key)[1]
+        return jax.lax.map(lambda value: score(value, problem, run_key, rounds), values)
+
+    found = jax.lax.map(of_trial, (keys, drawn))
+    return jnp.where(jnp.isfinite(found), found, jnp.inf)
 
 
 def columns(rows: Sequence[Sequence[float]]) -> tuple[np.ndarray, ...]:
@@ -104,7 +97,7 @@ def last_error(method: Any, drawn: Any, key: jax.Array, rounds: int) -> jax.Arra
 # --- benchmarks.csv ---
 
 
-def benchmarks(module: Any, search: Search, only: Sequence[str], trials: int) -> Iterator[list]:
+def benchmarks(module: Any, only: Sequence[str], trials: int) -> Iterator[list]:
     """Yield the best setting of every method of every task, at every swept value."""
     (experiment,) = module.EXPERIMENTS
     settings, swept = experiment.defaults(), experiment.sweep.values
@@ -157,7 +150,7 @@ def shared_recipes(module: Any) -> Iterator[tuple[str, Any, list[str]]]:
 SHARE = 0.2
 
 
-def of_byzantine(search: Search, only: Sequence[str], trials: int) -> Iterator[list]:
+def of_byzantine(only: Sequence[str], trials: int) -> Iterator[list]:
     """Yield the number of every task's solver, and the radii of clipping and bounding."""
     (experiment,) = byzantine.EXPERIMENTS
     settings, rounds = experiment.defaults(), experiment.rounds
@@ -204,7 +197,7 @@ TIE = 1e-4
 """What a tenfold error in the end counts, as a share of the bits: less than a round of them."""
 
 
-def of_compression(search: Search, only: Sequence[str], trials: int) -> Iterator[list]:
+def of_compression(only: Sequence[str], trials: int) -> Iterator[list]:
     """Yield the best setting of every channel of every task, and the bits until the target."""
     (experiment,) = compression.EXPERIMENTS
     settings, (target,) = experiment.defaults(), experiment.sweep.values
@@ -240,7 +233,7 @@ MORE_TRIALS = 60
 """Localisation meets a local minimum now and then, which decides the mean."""
 
 
-def of_delay(search: Search, only: Sequence[str], trials: int) -> Iterator[list]:
+def of_delay(only: Sequence[str], trials: int) -> Iterator[list]:
     """Yield the best setting of every solver at every mean delay."""
     (experiment,) = delay.EXPERIMENTS
     draw = partial(delay.draw_problems, experiment.defaults(), 0.0)
@@ -287,7 +280,39 @@ def drawn_with(task: str, shift: float) -> Callable[[jax.Array], Any]:
     return lambda key: zcdp.draw_tasks(zcdp.COMMON, key, shift)[task]
 
 
-def of_zcdp(search: Search, only: Sequence[str], trials: int) -> Iterator[list]:
+POWERS, TAUS = (0.0, 0.5, 1.0), (0.97, 0.975, 0.98, 0.985, 0.99)
+
+
+def random_settings(
+    number: int,
+    *,
+    step: tuple[float, float] = (0.3, 1000.0),
+    rho: tuple[float, float] = (0.3, 20.0),
+    clip: tuple[float, float] = (0.3, 8.0),
+) -> list[zcdp.PrivateSetting]:
+    """Draw settings: step, rho and clip uniform in their logarithms, power and tau from a list."""
+    rng = np.random.default_rng(SEED)
+    ranges = np.log([step, rho, clip])
+    steps, rhos, clips = (np.exp(rng.uniform(low, high, number)) for low, high in ranges)
+    powers, taus = rng.choice(POWERS, number), rng.choice(TAUS, number)
+    parts = zip(steps, powers, rhos, clips, taus, strict=True)
+    return [zcdp.PrivateSetting(*map(float, part)) for part in parts]
+
+
+def nearby_settings(setting: zcdp.PrivateSetting, number: int) -> list[zcdp.PrivateSetting]:
+    """Return a setting, and others whose step, rho and clip are about as large."""
+    rng = np.random.default_rng(SEED)
+    factors = np.exp(0.4 * rng.standard_normal((number, 3)))
+    taus = np.where(rng.random(number) < 0.5, setting.tau, rng.choice(TAUS, number))
+    sizes = (factors * (setting.step, setting.rho, setting.clip)).tolist()
+    near = [
+        zcdp.PrivateSetting(step, setting.power, rho, clip, tau)
+        for (step, rho, clip), tau in zip(sizes, taus.tolist(), strict=True)
+    ]
+    return [setting, *near][:number]
+
+
+def of_zcdp(only: Sequence[str], trials: int) -> Iterator[list]:
     """Yield the best setting of every method of every task: at every epsilon, at every shift."""
 
     def tune(label, task, method, epsilon, shift):
@@ -300,8 +325,8 @@ def of_zcdp(search: Search, only: Sequence[str], trials: int) -> Iterator[list]:
             return settings[place], error
 
         number = NUMBER // 5 if method == zcdp.P_ADMM else NUMBER
-        first, _ = best_of("random", random_settings(SEED, number, **RANGES[method]))
-        setting, error = best_of("nearby", nearby_settings(SEED, first, number // 2))
+        first, _ = best_of("random", random_settings(number, **RANGES[method]))
+        setting, error = best_of("nearby", nearby_settings(first, number // 2))
         return [*(f"{part:.4g}" for part in setting), error]
 
     pairs = [
@@ -324,7 +349,7 @@ def of_zcdp(search: Search, only: Sequence[str], trials: int) -> Iterator[list]:
 class Table(NamedTuple):
     """A table of tuned settings."""
 
-    rows: Callable[[Search, Sequence[str], int], Iterator[list]]
+    rows: Callable[[Sequence[str], int], Iterator[list]]
     header: str
     trials: int
 
@@ -340,27 +365,20 @@ TABLES = {
     "messages-delay": Table(of_delay, "solver,mean,place,error", 8),
     "zcdp": Table(of_zcdp, "table,task,method,value,step,power,rho,clip,tau,error", 8),
 }
-STAGES = {"grid": (1,), "halving": (None,), "both": (1, None)}
-"""Method -> the numbers of stages of its searches; the last one counts."""
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
     parser.add_argument("table", choices=TABLES)
-    parser.add_argument("--method", choices=STAGES, default="grid")
     parser.add_argument(
         "--only", nargs="*", default=(), help="rows with all of these tasks, methods or values"
     )
     parser.add_argument("--trials", type=int, help="those of the table if left out")
-    parser.add_argument("--folder", type=Path, help="where scores are kept")
     given = parser.parse_args()
     table = TABLES[given.table]
-    if given.folder is not None:
-        given.folder.mkdir(parents=True, exist_ok=True)
-    search = searched(given.method, given.folder)
     writer = csv.writer(sys.stdout, lineterminator="\n")
     writer.writerow(table.header.split(","))
-    for row in table.rows(search, given.only, given.trials or table.trials):
+    for row in table.rows(given.only, given.trials or table.trials):
         *labels, found = row
         writer.writerow([*labels, f"{found:.3g}"])
         sys.stdout.flush()

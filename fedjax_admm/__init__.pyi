@@ -47,9 +47,6 @@ from fedjax_admm.schedules import (
     from_optax as from_optax,
     schedule as schedule,
 )
-from fedjax_admm.search import (
-    grid_search as grid_search,
-    successive_halving as successive_halving,
-)
+from fedjax_admm.search import grid_search as grid_search
 from fedjax_admm.traffic import Traffic as Traffic
 from fedjax_admm.trials.engine import monte_carlo as monte_carlo

@@ -5,7 +5,6 @@ release = gaussian_release(plan, clip=3.0)            the only road by which noi
 plan.spent(trace["releases"])                         what each client has spent
 print(plan.statement())                               unit, adversary, what is not covered
 accountant                                            conversions of budgets, both ways
-random_settings, tune_private                         choosing the numbers of a solver
 """
 
 from fedjax_admm._lazy import attach

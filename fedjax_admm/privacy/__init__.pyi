@@ -18,12 +18,3 @@ from fedjax_admm.privacy._releases import (
     exact_release as exact_release,
     gaussian_release as gaussian_release,
 )
-from fedjax_admm.privacy._tuning import (
-    UNACCOUNTED as UNACCOUNTED,
-    PrivateSetting as PrivateSetting,
-    Tuned as Tuned,
-    grid_settings as grid_settings,
-    nearby_settings as nearby_settings,
-    random_settings as random_settings,
-    tune_private as tune_private,
-)

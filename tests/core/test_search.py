@@ -7,9 +7,9 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from fedjax_admm import InputError, grid_search, successive_halving
+from fedjax_admm import InputError, grid_search
 from fedjax_admm._pytrees import pytree_dataclass
-from fedjax_admm._run import Checkpoint, run
+from fedjax_admm._run import run
 from fedjax_admm.participation import bernoulli
 from fedjax_admm.traffic import Traffic
 
@@ -133,80 +133,3 @@ def test_inside_jit():
 def test_a_metric_that_is_not_measured_is_refused():
     with pytest.raises(InputError, match="metric must be one of messages, negative, round, square"):
         search(jnp.float32([0.1, 0.2]), metric="cube")
-
-
-def of_value(value, drawn, key, rounds):
-    """Return a score whose best value is near that of the drawn problem after many rounds."""
-    return (value - drawn) ** 2 + value / rounds + jnp.where(value > 3, jnp.nan, 0)
-
-
-def drawn_near_one(key):
-    return 1 + jax.random.normal(key) / 4
-
-
-def halved(values, **options):
-    arguments = {"trials": 8, "rounds": 64} | options
-    return successive_halving(of_value, values, drawn_near_one, jax.random.key(1), **arguments)
-
-
-def test_the_better_half_goes_on():
-    values = np.random.default_rng(0).uniform(0, 4, 20).astype(np.float32)
-    found = halved(values)
-    problems = [
-        np.float64(drawn_near_one(jax.random.split(key)[0]))
-        for key in jax.random.split(jax.random.key(1), 8)
-    ]
-    left = np.arange(20)
-    # A quarter of the rounds on more and more trials, then all rounds on half of them.
-    for stage, (trials, rounds) in zip(
-        found.stages,
-        [(2, 16), (4, 16), (8, 16), (4, 64), (8, 64)][-len(found.stages) :],
-        strict=True,
-    ):
-        assert (stage.scores.shape, stage.rounds) == ((trials, left.size), rounds)
-        np.testing.assert_array_equal(stage.places, left)
-        scores = (values[left] - np.array(problems[:trials])[:, None]) ** 2 + values[left] / rounds
-        scores[:, values[left] > 3] = np.inf
-        np.testing.assert_allclose(stage.scores, scores, rtol=1e-4)
-        better = np.argsort(scores.mean(0), kind="stable")[: (left.size + 1) // 2]
-        best, left = left[better[0]], left[np.sort(better)]
-    assert (found.place, found.best) == (best, values[best])
-    mean, error = found.differences()
-    np.testing.assert_array_equal(mean[found.stages[-1].places == best], 0)
-    assert np.all(mean >= 0)
-    assert np.all(np.isfinite(error))
-
-
-def test_one_stage_is_the_whole_grid():
-    found = halved(jnp.float32([0.5, 1.0, 4.0]), stages=1)
-    assert found.stages[0].scores.shape == (8, 3)
-    assert np.all(np.isinf(found.stages[0].scores[:, 2]))
-    assert found.place == 1
-
-
-def test_a_search_goes_on_from_its_checkpoint(tmp_path, monkeypatch):
-    values, path = jnp.linspace(0, 2, 8), tmp_path / "search.npz"
-    whole, write = halved(values), Checkpoint.write
-
-    def killed(self, tree):
-        write(self, tree)
-        raise KeyboardInterrupt
-
-    with monkeypatch.context() as patch:
-        patch.setattr(Checkpoint, "write", killed)
-        with pytest.raises(KeyboardInterrupt):
-            halved(values, checkpoint=path)
-    written = []
-    with monkeypatch.context() as patch:
-        patch.setattr(Checkpoint, "write", lambda self, tree: written.append(tree))
-        found = halved(values, checkpoint=path)
-    assert len(written) == len(found.stages) - 1
-    for one, other in zip(found.stages, whole.stages, strict=True):
-        np.testing.assert_array_equal(one.scores, other.scores)
-    with pytest.raises(InputError, match="whose values differs"):
-        halved(values + 1, checkpoint=path)
-
-
-def test_a_search_in_which_all_fail_says_so():
-    with pytest.raises(InputError, match="stays finite"):
-        halved(jnp.float32([3.5, 4.0]))

@@ -14,13 +14,20 @@ from fedjax_admm._checks import count, default_float
 from fedjax_admm._pytrees import pytree_dataclass
 from fedjax_admm._run import Measure
 from fedjax_admm.measures import consensus_error
-from fedjax_admm.privacy import Plan, PrivateSetting, exact_release, gaussian_release
+from fedjax_admm.privacy import Plan, exact_release, gaussian_release
 from fedjax_admm.protocol import Solver
 from fedjax_admm.schedules import power_decay
 from fedjax_admm.solvers import p_admm, private_networked_admm, private_subgradient
 from fedjax_admm.trials.experiments._experiment import ROUNDS, Settings
 from fedjax_admm.trials.experiments._methods import SolverMethod, recorded_rounds
-from fedjax_admm.trials.experiments._zcdp_settings import ADVANCED, BASIC, GRAD, P_ADMM, ZCDP
+from fedjax_admm.trials.experiments._zcdp_settings import (
+    ADVANCED,
+    BASIC,
+    GRAD,
+    P_ADMM,
+    ZCDP,
+    PrivateSetting,
+)
 from fedjax_admm.trials.figures import SEPARATOR
 
 _MOST_RELEASES = 10**6  # what every one of them spends is found before the run

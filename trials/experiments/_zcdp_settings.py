@@ -1,20 +1,37 @@
 """Settings of the private methods, found by search.
 
 `PUBLISHED` is what the learning curves are drawn with. `TUNED` and `HETEROGENEOUS` are what
-`python benchmarks/tune.py zcdp --method grid` prints: for every method on every task
-the best of 300 settings (P-ADMM: 60), by the mean error after 200 rounds on 8 tuning problems that
-no experiment draws. The cost of such a search on private data would not be accounted for.
+`python benchmarks/tune.py zcdp` prints: for every method on every task the best of 300 settings
+(P-ADMM: 60), by the mean error after 200 rounds on 8 tuning problems that no experiment draws. The
+cost of such a search on private data would not be accounted for.
 """
 
 import math
 from collections.abc import Mapping
+from typing import NamedTuple
 
-from fedjax_admm.privacy import PrivateSetting
 from fedjax_admm.trials.experiments._data import tuned_rows
 
 ZCDP, GRAD, P_ADMM = "zCDP-NFL", "zCDP-grad", "P-ADMM"
 ADVANCED, BASIC = "DP-NFL, advanced", "DP-NFL, basic"
 TASKS = ("elastic net", "LAD", "ridge")
+
+UNACCOUNTED = (
+    "The search has looked at the errors of models without noise on the tuning problems; its cost "
+    "in privacy is not accounted for."
+)
+"""What is to be said wherever a tuned setting is used."""
+
+
+class PrivateSetting(NamedTuple):
+    """The numbers of a private solver; fields that a method does not have are not used."""
+
+    step: float  # eta_0
+    power: float  # q, of eta_n = eta_0 / n^q
+    rho: float  # weight of the constraints
+    clip: float  # c, norm to which gradients are clipped
+    tau: float  # each release has 1 / tau of the budget of the one before it
+
 
 _Table = Mapping[tuple[str, str], Mapping[float, PrivateSetting]]
 

@@ -15,7 +15,6 @@ import jax
 from fedjax_admm import losses, privacy
 from fedjax_admm.graphs import connected_graph
 from fedjax_admm.measures import consensus_gap
-from fedjax_admm.privacy import PrivateSetting
 from fedjax_admm.problems import (
     ConsensusRegression,
     draw_consensus_regression,
@@ -40,7 +39,9 @@ from fedjax_admm.trials.experiments._zcdp_settings import (
     P_ADMM,
     PUBLISHED,
     TASKS,
+    UNACCOUNTED,
     ZCDP,
+    PrivateSetting as PrivateSetting,
     nearest,
     tuned,
 )
@@ -220,7 +221,7 @@ def _statement(settings: Settings, rounds: int) -> str:
         f"epsilon (exact epsilon) at delta {privacy.rounded_up(delta, 6)} of {rounds} releases by "
         f"zCDP: {exact}"
     )
-    return "\n".join([first, *points, f"settings: {privacy.UNACCOUNTED}"])
+    return "\n".join([first, *points, f"settings: {UNACCOUNTED}"])
 
 
 def _partly_private(settings: Settings, rounds: int) -> str:

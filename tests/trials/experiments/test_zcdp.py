@@ -12,13 +12,7 @@ import pytest
 from fedjax_admm import InputError, losses
 from fedjax_admm._run import run
 from fedjax_admm.measures import consensus_error
-from fedjax_admm.privacy import (
-    UNACCOUNTED,
-    PrivateSetting,
-    _plans as plans,
-    approximate_plan,
-    zcdp_plan,
-)
+from fedjax_admm.privacy import _plans as plans, approximate_plan, zcdp_plan
 from fedjax_admm.privacy._plans import rounded_up
 from fedjax_admm.problems import _consensus as consensus
 from fedjax_admm.trials import figures
@@ -30,6 +24,7 @@ from fedjax_admm.trials.experiments import (
     trial_keys,
     zcdp,
 )
+from fedjax_admm.trials.experiments._zcdp_settings import UNACCOUNTED, PrivateSetting
 from fedjax_admm.trials.experiments.zcdp import ADVANCED, BASIC, GRAD, P_ADMM, TASKS, ZCDP
 from fedjax_admm.trials.results import Results, load
 from fedjax_admm.trials.running import Request, run_experiment
