@@ -2,7 +2,6 @@ from fedjax_admm.trials import (
     engine as engine,
     experiments as experiments,
     figures as figures,
-    profiling as profiling,
     report as report,
     results as results,
     running as running,

@@ -14,8 +14,6 @@ from fedjax_admm._checks import InputError
 from fedjax_admm._host import (
     UNFINISHED as UNFINISHED,
     Archive as Archive,
-    json_object,
-    open_plain,
     reason_of,
     write_arrays as write_arrays,
     write_atomically as write_atomically,
@@ -39,8 +37,10 @@ def read_json(path: Path) -> dict[str, Any]:
       InputError: the file is missing or malformed.
     """
     try:
-        with open_plain(path) as file:
-            return json_object(file)
+        loaded = json.loads(path.read_bytes())
+        if not isinstance(loaded, dict):
+            raise ValueError("it is not an object")
+        return loaded
     except (FileNotFoundError, NotADirectoryError):
         raise InputError(
             f"{path} does not exist", value=path, remedy="give the folder of a run"
@@ -57,7 +57,7 @@ def read_archive(path: Path, *, about_only: bool = False) -> Archive:
     """Read an npz file of a run, and what went with its arrays; see `fedjax_admm._host`.
 
     Raises:
-      InputError: the file is missing or damaged, or its arrays need more memory than there is.
+      InputError: the file is missing or damaged.
     """
     return _host.read_archive(
         path,

@@ -1,7 +1,6 @@
 """The machine that computes: files that it reads, texts that it writes, its memory.
 
 with opened(path) as file: ...         a regular file, judged before it is read
-escape_cell("=1+1")                    a text that no spreadsheet takes for a formula
 host_bytes()                           how much memory is free
 write_arrays(path, arrays)              whole or not there, without pickle
 compiled(function)                     as jax.jit, with programs that are not kept for ever

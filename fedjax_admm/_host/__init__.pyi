@@ -5,8 +5,6 @@ from fedjax_admm._host._archives import (
     bytes_of as bytes_of,
     digest_of_arrays as digest_of_arrays,
     digest_of_json as digest_of_json,
-    json_object as json_object,
-    open_plain as open_plain,
     read_archive as read_archive,
     reason_of as reason_of,
     write_arrays as write_arrays,
@@ -44,11 +42,6 @@ from fedjax_admm._host._tables import (
     read_columns as read_columns,
     read_table as read_table,
     read_texts as read_texts,
-)
-from fedjax_admm._host._texts import (
-    escape_cell as escape_cell,
-    printable as printable,
-    unescape_cell as unescape_cell,
 )
 from fedjax_admm._host._trees import (
     Leaves as Leaves,

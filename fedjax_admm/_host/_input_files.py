@@ -1,14 +1,9 @@
-"""Users' files: opened only where they are files, and read only as far as memory goes.
-
-A device, a pipe or a socket may give no end of bytes, or none at all until somebody writes; a run
-that read one could not be repeated by its command either. They are refused before anything is read.
-"""
+"""Users' files: what is wrong with them becomes a sentence."""
 
 import contextlib
 import gzip
 import io
 import os
-import stat
 import zlib
 from collections.abc import Iterator
 from pathlib import Path
@@ -17,18 +12,10 @@ from typing import IO
 from fedjax_admm._checks import InputError, one_line
 from fedjax_admm._host._memory import host_bytes, shown
 
-_KINDS = (
-    (stat.S_ISDIR, "a folder"),
-    (stat.S_ISFIFO, "a pipe"),
-    (stat.S_ISSOCK, "a socket"),
-    (stat.S_ISCHR, "a device"),
-    (stat.S_ISBLK, "a device"),
-)
-
 
 @contextlib.contextmanager
 def opened(path: str | Path) -> Iterator[io.BufferedReader]:
-    """Open a regular file to read bytes; what is wrong with it becomes a sentence."""
+    """Open a file to read bytes; what is wrong with it becomes a sentence."""
     # A number would mean a file that is open by chance.
     text = str(path) if isinstance(path, str | os.PathLike) else ""
     if not text or "\0" in text:
@@ -36,11 +23,10 @@ def opened(path: str | Path) -> Iterator[io.BufferedReader]:
             f"must be the path of a file, but it is {one_line(path)}", argument="path", value=path
         )
     try:
-        mode = os.stat(path).st_mode
-        for holds, kind in _KINDS:
-            if holds(mode):
-                remedy = "name a file in it" if kind == "a folder" else "write it to a file first"
-                raise InputError(f"{path} is {kind}, not a file", value=path, remedy=remedy)
+        if os.path.isdir(path):
+            raise InputError(
+                f"{path} is a folder, not a file", value=path, remedy="name a file in it"
+            )
         with open(path, "rb") as file:
             yield file
     except FileNotFoundError:

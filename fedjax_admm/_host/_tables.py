@@ -19,7 +19,6 @@ import numpy as np
 
 from fedjax_admm._checks import InputError, listed
 from fedjax_admm._host._input_files import check_room, opened, unpacked
-from fedjax_admm._host._texts import unescape_cell
 
 if TYPE_CHECKING:
     import pyarrow
@@ -82,7 +81,7 @@ def first_row(path: str | Path, demand: str, separators: Sequence[str] = (",",))
         except csv.Error:
             raise _long_cell(path) from None
         if len(separators) == 1 or len(cells) >= 3:
-            cells = [unescape_cell(cell).strip() for cell in cells]
+            cells = [cell.strip() for cell in cells]
             return Layout(path, tuple(cells), mark, line + 1)
     raise InputError(
         f"{path}, line {line + 1}: there must be three cells or more, separated by one of "
@@ -330,7 +329,7 @@ class Table:
 
     def _cells(self, column: str) -> list[str]:
         texts = self.columns[self.header.index(column)]
-        return [unescape_cell(text).strip() for text in texts]
+        return [text.strip() for text in texts]
 
     def _missing(self, row: int, column: str) -> InputError:
         return InputError(f"{self.place(row)}: {column} is missing; fill it in or remove that row.")

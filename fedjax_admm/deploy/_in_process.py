@@ -67,13 +67,11 @@ def in_process(
     return Deployment(server, clients)
 
 
-def called(sites: Any, present: Any = None) -> Ask:
+def called(sites: Any) -> Ask:
     """Return the transport within one process: plain calls, one after the other.
 
     Args:
       sites: the ends of those who have a server above them, by number: a `Site` each.
-      present: who takes part, bool, shape (rounds, sites), or (rounds, passes, sites) where a
-        message is of a pass; everybody if None.
     """
 
     def answer(number: int, name: str, data: bytes) -> Answer:
@@ -82,7 +80,7 @@ def called(sites: Any, present: Any = None) -> Ask:
         except MessageError as refusal:
             return Answer(number, b"", refusal=str(refusal))
 
-    return calls(answer, present)
+    return calls(answer, None)
 
 
 def calls(answer: Callable[[int, str, bytes], Answer], present: Any) -> Ask:

@@ -33,7 +33,6 @@ from flwr.clientapp import ClientApp  # pyright: ignore[reportMissingImports]
 from flwr.serverapp import Grid, ServerApp  # pyright: ignore[reportMissingImports]
 
 from fedjax_admm._checks import InputError, count
-from fedjax_admm._host import printable
 from fedjax_admm.deploy._asking import Answer
 from fedjax_admm.deploy._messages import MessageError
 from fedjax_admm.deploy._rounds import Rounds
@@ -183,13 +182,13 @@ def _answer(reply: Message) -> Answer | None:
     if reply.has_error():
         # Flower's codes of a ClientApp that does not load, or raises.
         failed = reply.error.code in (1, 2)
-        return Answer(-1, b"", refusal=printable(str(reply.error.reason)[:300])) if failed else None
+        return Answer(-1, b"", refusal=str(reply.error.reason)[:300]) if failed else None
     record = reply.content.config_records.get(_KEY, {})
     kinds = dict(zip(Answer._fields, (int, bytes, float, str), strict=True))
     if any(not isinstance(record.get(field), kind) for field, kind in kinds.items()):
         return Answer(-1, b"", refusal="the reply is not one of fedjax-admm")
     answer = Answer(*(record[field] for field in kinds))
-    return answer._replace(refusal=printable(answer.refusal[:300]))
+    return answer._replace(refusal=answer.refusal[:300])
 
 
 def _number(context: Context, study: Study) -> int:

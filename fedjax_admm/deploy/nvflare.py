@@ -41,7 +41,6 @@ from nvflare.fuel.f3.cellnet.defs import (  # pyright: ignore[reportMissingImpor
 )
 
 from fedjax_admm._checks import InputError
-from fedjax_admm._host import printable
 from fedjax_admm.deploy._asking import Answer, Ask, answers
 from fedjax_admm.deploy._messages import MessageError
 from fedjax_admm.deploy._rounds import Rounds
@@ -174,7 +173,7 @@ def _ask(
             return None
         took, refusal = reply.get_header(_SECONDS, 0.0), reply.get_header(_REFUSAL, "")
         took = took if isinstance(took, float) else 0.0
-        return Answer(number, bytes(reply.payload or b""), took, printable(str(refusal)[:300]))
+        return Answer(number, bytes(reply.payload or b""), took, str(refusal)[:300])
 
     return answers(threads, call, messages, seconds)
 

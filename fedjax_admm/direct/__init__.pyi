@@ -12,5 +12,4 @@ from fedjax_admm.direct._ratings import (
     damped_biases as damped_biases,
     global_mean as global_mean,
     item_means as item_means,
-    user_means as user_means,
 )

@@ -41,16 +41,6 @@ def global_mean(problem) -> Factors:
 
 @needs(FactorData)
 @jax.jit
-def user_means(problem) -> Factors:
-    """Predict a user's ratings by the mean of its training ratings; by the global one if none."""
-    mean = _mean(problem)
-    items = jnp.zeros(problem.num_items, mean.dtype)
-    sums, counts = _user_sums(problem, items)
-    return _biases(jnp.where(counts > 0, safe_ratio(sums, counts), mean), items)
-
-
-@needs(FactorData)
-@jax.jit
 def item_means(problem) -> Factors:
     """Predict an item's ratings by the mean of its training ratings; by the global one if none."""
     mean = _mean(problem)

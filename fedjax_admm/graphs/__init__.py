@@ -1,7 +1,7 @@
 """Graphs of nodes: who compares models with whom, and how strongly.
 
     from_edges(4, [(0, 1), (1, 2), (2, 3)], [1.0, 0.1, 1.0])    weighted edges
-    from_matrix, from_networkx, from_scipy, read_edges          what you have
+    from_matrix, from_networkx, read_edges                      what you have
     chain(4), star(4), grid(2, 3)                               fixed shapes
     stochastic_block_model, erdos_renyi, connected_graph        drawn, also inside jit and vmap
     nearest_neighbours, threshold, gaussian_wasserstein         nodes that are alike

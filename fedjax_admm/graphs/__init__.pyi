@@ -12,9 +12,7 @@ from fedjax_admm.graphs._distances import (
 )
 from fedjax_admm.graphs._files import (
     from_networkx as from_networkx,
-    from_scipy as from_scipy,
     read_edges as read_edges,
-    to_scipy as to_scipy,
 )
 from fedjax_admm.graphs._graph import (
     Graph as Graph,

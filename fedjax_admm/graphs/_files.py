@@ -1,8 +1,7 @@
-"""Graphs from elsewhere: CSV files, networkx, scipy.
+"""Graphs from elsewhere: CSV files and networkx.
 
 graph, names = read_edges("roads.csv")         columns head, tail[, weight]
 from_networkx(networkx.karate_club_graph())
-from_scipy(matrix), to_scipy(graph)            sparse symmetric matrices
 """
 
 import re
@@ -12,11 +11,9 @@ from numbers import Real
 from pathlib import Path
 from typing import Any
 
-import jax
-import jax.numpy as jnp
 import numpy as np
 
-from fedjax_admm._checks import InputError, default_float, is_concrete, one_line
+from fedjax_admm._checks import InputError, one_line
 from fedjax_admm._host import Table, edge_columns, read_table
 from fedjax_admm.graphs._graph import Graph, from_edges
 
@@ -59,72 +56,6 @@ def from_networkx(graph: Any, weight: str | None = "weight") -> Graph:
     return from_edges(len(number), ends, weights)
 
 
-def from_scipy(matrix: Any) -> Graph:
-    """Build a graph from a sparse symmetric matrix of weights, which stays sparse.
-
-    Args:
-      matrix: shape (nodes, nodes), symmetric to rounding, in any format of scipy; stored zeros
-        are no edges.
-    """
-    if not hasattr(matrix, "tocsr") or len(matrix.shape) != 2:
-        raise InputError(
-            f"must be a sparse matrix of scipy, but it is {one_line(matrix)}",
-            argument="matrix",
-            value=matrix,
-            remedy="a dense one goes to from_matrix",
-        )
-    if matrix.shape[0] != matrix.shape[1]:
-        raise InputError(
-            f"must be square, but it has shape {matrix.shape}", argument="matrix", value=matrix
-        )
-    rows = matrix.tocsr().copy()
-    if not np.issubdtype(rows.dtype, np.floating):
-        rows = rows.astype(default_float())
-    rows.sum_duplicates()
-    rows.eliminate_zeros()
-    _check_entries(rows.tocoo())
-    gap = abs(rows - rows.T).tocoo()
-    # Weights are used as floats of JAX, often of 32 bits.
-    precision = jnp.finfo(jax.dtypes.canonicalize_dtype(rows.dtype)).eps
-    tolerance = 64 * precision * rows.data.max(initial=0)
-    wrong = np.flatnonzero(gap.data > tolerance)
-    if wrong.size:
-        i, j = int(gap.row[wrong[0]]), int(gap.col[wrong[0]])
-        raise InputError(
-            f"must be symmetric, but entry ({i}, {j}) is {rows[i, j]:g} and entry ({j}, {i}) is "
-            f"{rows[j, i]:g}",
-            argument="matrix",
-            value=matrix,
-        )
-    entries = rows.tocoo()
-    upper = entries.row < entries.col
-    ends = np.stack([entries.row[upper], entries.col[upper]], 1)
-    return from_edges(matrix.shape[0], ends, entries.data[upper])
-
-
-def to_scipy(graph: Graph) -> Any:
-    """Return the symmetric matrix of a graph's weights as a `scipy.sparse.csr_array`.
-
-    It has shape (nodes, nodes) and no absent edges. The graph is one, not a stack, outside any
-    transformation.
-    """
-    from scipy.sparse import coo_array
-
-    if not is_concrete(graph) or graph.heads.ndim != 1:
-        raise InputError(
-            "must be one graph with known edges, but it is traced or a stack",
-            argument="graph",
-            value=graph,
-        )
-    present = np.asarray(graph.present)
-    heads, tails, weights = (
-        np.asarray(part)[present] for part in (graph.heads, graph.tails, graph.weights)
-    )
-    ends = (np.concatenate([heads, tails]), np.concatenate([tails, heads]))
-    shape = (graph.num_nodes, graph.num_nodes)
-    return coo_array((np.concatenate([weights, weights]), ends), shape=shape).tocsr()
-
-
 def read_edges(path: str | Path, nodes: Sequence[Any] | None = None) -> tuple[Graph, list[str]]:
     """Read a CSV or Parquet file with the columns head, tail[, weight]: one row per edge.
 
@@ -151,23 +82,6 @@ def read_edges(path: str | Path, nodes: Sequence[Any] | None = None) -> tuple[Gr
     names = _names(path, nodes, [*heads, *tails])
     edges = _numbered(table, list(zip(heads, tails, strict=True)), names)
     return from_edges(len(names), edges, weights[:, 0] if columns[2:] else None), names
-
-
-def _check_entries(entries: Any) -> None:
-    """Check the stored entries of a sparse matrix one by one."""
-    for wrong, demand in (
-        (~np.isfinite(entries.data), "be finite"),
-        (entries.data < 0, "not be negative"),
-        (entries.row == entries.col, "have a diagonal of zeros"),
-    ):
-        if wrong.any():
-            first = np.flatnonzero(wrong)[0]
-            raise InputError(
-                f"must {demand}, but entry ({entries.row[first]}, {entries.col[first]}) is "
-                f"{entries.data[first]:g}",
-                argument="matrix",
-                value=entries,
-            )
 
 
 def _names(path: str | Path, nodes: Sequence[Any] | None, ends: list[str]) -> list[str]:

@@ -1,5 +1,5 @@
 from fedjax_admm.regions._bootstrap import Replicates as Replicates, bootstrap as bootstrap
-from fedjax_admm.regions._bounds import cramer_rao as cramer_rao, dilution as dilution
+from fedjax_admm.regions._bounds import dilution as dilution
 from fedjax_admm.regions._conformal import (
     conformal_counts as conformal_counts,
     conformal_radius as conformal_radius,

@@ -1,17 +1,9 @@
-r"""What a geometry of anchors allows: the Cramer-Rao bound and dilution of precision.
+r"""What a geometry of anchors allows: dilution of precision.
 
-With u_l = ((x - a_l) / ||x - a_l||, 1), the 1 for the clock only, normal ranges have the
-information
+With u_l = ((x - a_l) / ||x - a_l||, 1), the 1 for the clock only, ranges of deviation 1 have the
+information `sum_l u_l u_l^T`.
 
-    I = sum_l u_l u_l^T / (sigma_l^2 + tau_l^2)
-
-tau_l is the standard deviation of the prior of an anchor's offset: with one range per anchor, the
-Schur complement `1 / sigma^2 - (1 / sigma^2)^2 / (1 / sigma^2 + 1 / tau^2)` is `1 / (sigma^2 +
-tau^2)`. The clock is a nuisance too. The bound is the block of the positions of I^{-1}.
-
-Reference: S. M. Kay, "Fundamentals of Statistical Signal Processing: Estimation Theory",
-Prentice Hall 1993, sections 3.7 and 3.9; R. B. Langley, "Dilution of precision", GPS World 10(5)
-(1999) 52-59.
+Reference: R. B. Langley, "Dilution of precision", GPS World 10(5) (1999) 52-59.
 """
 
 import jax
@@ -19,42 +11,8 @@ import jax.numpy as jnp
 from jax.typing import ArrayLike
 
 from fedjax_admm import kernels
-from fedjax_admm._checks import InputError, finite_array, number, real_array
+from fedjax_admm._checks import InputError, finite_array, real_array
 from fedjax_admm._linear_algebra import positive_inverse
-
-
-def cramer_rao(
-    anchors: ArrayLike,
-    position: ArrayLike,
-    sigma: ArrayLike = 1.0,
-    *,
-    offset_scale: ArrayLike | None = None,
-    clock: bool = False,
-) -> jax.Array:
-    """Return the least covariance of an unbiased position from one normal range per anchor.
-
-    Cauchy errors of scale g have half the information of normal ones of deviation g: give
-    `sigma = sqrt(2) g`. Of n ranges per anchor without offsets, give `sigma / sqrt(n)`.
-
-    Args:
-      anchors: shape (clients, dim), metres.
-      position: shape (..., dim), metres.
-      sigma: standard deviation of ranges, a number or one per client, metres.
-      offset_scale: that of the offsets of anchors, likewise; offsets are known if None.
-      clock: whether all ranges share an unknown offset.
-
-    Returns:
-      Shape (..., dim, dim), square metres; not finite where ranges do not determine a position.
-
-    Raises:
-      InputError: a deviation is not positive, or a shape does not fit.
-    """
-    variance = number("sigma", sigma, above=0) ** 2
-    if offset_scale is not None:
-        variance = variance + number("offset_scale", offset_scale, above=0) ** 2
-    ways, dim = _ways(anchors, position, clock)
-    variance = jnp.broadcast_to(variance.astype(ways.dtype), (ways.shape[-2],))
-    return _inverse(ways, 1 / variance)[..., :dim, :dim]
 
 
 def dilution(
@@ -69,7 +27,7 @@ def dilution(
     Args:
       anchors: shape (clients, dim), metres.
       position: shape (..., dim), metres.
-      clock: as in `cramer_rao`.
+      clock: whether all ranges share an unknown offset.
 
     Returns:
       Each of shape (...), without unit; below 2 is good, above 6 poor.
@@ -78,7 +36,7 @@ def dilution(
       InputError: a shape does not fit.
     """
     ways, dim = _ways(anchors, position, clock)
-    squares = jnp.diagonal(_inverse(ways, jnp.ones(ways.shape[-2], ways.dtype)), 0, -2, -1)
+    squares = jnp.diagonal(_inverse(ways), 0, -2, -1)
     found = {
         "gdop": jnp.sqrt(jnp.sum(squares, -1)),
         "pdop": jnp.sqrt(jnp.sum(squares[..., :dim], -1)),
@@ -107,5 +65,5 @@ def _ways(anchors: ArrayLike, position: ArrayLike, clock: bool) -> tuple[jax.Arr
     return (jnp.concatenate([ways, jnp.ones_like(radius)], -1) if clock else ways), dim
 
 
-def _inverse(ways: jax.Array, precision: jax.Array) -> jax.Array:
-    return positive_inverse(jnp.einsum("...lc,...ld,l->...cd", ways, ways, precision))
+def _inverse(ways: jax.Array) -> jax.Array:
+    return positive_inverse(jnp.einsum("...lc,...ld->...cd", ways, ways))

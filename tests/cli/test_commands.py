@@ -45,19 +45,6 @@ def test_list_has_every_experiment_below_its_topic_with_trials_and_time(command)
         assert topic == experiment.topic
 
 
-def test_list_can_be_searched(command):
-    cauchy = command("list", "--search", "CAUCHY noise").out
-    assert "fsmdm-cauchy" in cauchy
-    assert "hfsad" not in cauchy
-    private = [name for name in NAMES if name.startswith("zcdp-")]
-    assert len(private) == 7
-    assert all(name in command("list", "--search", "privacy").out for name in private)
-    assert "nfl-weather" in command("list", "--search", "Meteorological Institute").out
-    outcome = command("list", "--search", "no such word")
-    assert outcome.code == 2
-    assert "--search must be a word that an experiment says" in outcome.err
-
-
 @pytest.mark.kin(4)
 @pytest.mark.parametrize("name", NAMES)
 def test_show_tells_settings_methods_metrics_and_findings(command, name):
@@ -76,20 +63,6 @@ def test_show_tells_settings_methods_metrics_and_findings(command, name):
     # The longest path to a figure aside.
     assert max(map(len, outcome.out.partition("\nfigure\n")[0].splitlines())) <= 80
     assert f"{name}.png" in outcome.out
-
-
-def test_show_says_how_long_given_settings_take(command):
-    few, many = (
-        command("show", "fsmdm-cauchy", "--set", f"clients={clients}") for clients in (20, 200)
-    )
-    assert "  clients             200 " in many.out
-    counts = [
-        float(re.search(r"about [\d,]+ s here, of ([\d.e+]+)", " ".join(each.out.split()))[1])
-        for each in (few, many)
-    ]
-    assert 5 < counts[1] / counts[0] <= 20
-    assert "s here" not in command("show", "fsmdm-cauchy").out
-    assert command("show", "fsmdm-cauchy", "--set", "cilents=3").code == 2
 
 
 def test_run_plot_and_compare(ran, command, monkeypatch, tmp_path):

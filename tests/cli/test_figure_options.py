@@ -45,9 +45,9 @@ def test_a_run_and_its_plots_keep_to_what_was_asked_for(command, tmp_path):
     first = (out / "figure.svg").read_bytes()
     assert command("plot", "out").out == "Wrote out/figure.svg and figure.txt\n"
     assert (out / "figure.svg").read_bytes() == first
-    told = command("plot", "out", "--format", "pgf,pdf").out
-    assert told == "Wrote out/figure.pgf, figure.pdf and figure.txt\n"
-    assert pictures(out) == ["figure.pdf", "figure.pgf", "figure.svg", "figure.txt"]
+    told = command("plot", "out", "--format", "pdf,svg").out
+    assert told == "Wrote out/figure.pdf, figure.svg and figure.txt\n"
+    assert pictures(out) == ["figure.pdf", "figure.svg", "figure.txt"]
     assert set(pictures(out)) <= set(config_of(out)["files"])
     assert command("plot", "out", "--columns", 2).code == 0
     assert 'width="515.52pt"' in (out / "figure.svg").read_text()
@@ -97,8 +97,8 @@ def test_a_problem_from_a_file_is_drawn_as_it_is_asked_for(command, tmp_path):
     assert command(*solve, "--format", "png").code == 0
     assert pictures(tmp_path / "out") == ["figure.png", "figure.txt"]
     (tmp_path / "out/figure.pdf").write_text("mine")
-    assert command(*solve, "--format", "pgf").code == 0
-    assert pictures(tmp_path / "out") == ["figure.pdf", "figure.pgf", "figure.txt"]
+    assert command(*solve, "--format", "svg").code == 0
+    assert pictures(tmp_path / "out") == ["figure.pdf", "figure.svg", "figure.txt"]
     assert (tmp_path / "out/figure.pdf").read_text() == "mine"
     sentence = command(*solve, "--style", "poster").mistake()
     assert sentence == "--style must be one of default, paper and slides, but it is 'poster'."
@@ -110,7 +110,7 @@ def test_a_problem_from_a_file_is_drawn_as_it_is_asked_for(command, tmp_path):
         (("--style", "poster"), "--style must be one of default, paper and slides"),
         (("--columns", "3"), "--columns must be 1 or 2, but it is 3."),
         (("--bands", "ranges"), "--bands must be one of errors, deviations and quantiles"),
-        (("--format", "png,gif"), "--format must be of png, pdf, svg and pgf, with commas"),
+        (("--format", "png,gif"), "--format must be of png, pdf and svg, with commas"),
     ],
 )
 def test_what_does_not_exist_is_refused_before_anything_is_written(

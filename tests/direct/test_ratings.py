@@ -11,7 +11,6 @@ from fedjax_admm.direct import (
     damped_biases,
     global_mean,
     item_means,
-    user_means,
 )
 from fedjax_admm.measures import factor_error
 from fedjax_admm.problems import matrix_completion_of_clients
@@ -46,7 +45,7 @@ OWN = np.concatenate([i * WIDTH + client[0] for i, client in enumerate(LEARNT)])
 THEIRS = np.concatenate([client[1] for client in LEARNT])
 DATA = (OWN, THEIRS, VALUES, USERS, ITEMS)
 
-means_of_users, means_of_items = jax.jit(user_means), jax.jit(item_means)
+means_of_items = jax.jit(item_means)
 biases_of = jax.jit(damped_biases, static_argnames="sweeps")
 least_squares = jax.jit(alternating_least_squares, static_argnames=("rank", "sweeps"))
 
@@ -84,13 +83,6 @@ def check(problem, factors, user, item, offset=0.0):
 
 def test_global_mean(problem):
     check(problem, global_mean(problem), fedmc.global_mean(VALUES), 0)
-
-
-def test_user_means(problem):
-    """A user without ratings is predicted by the mean of all."""
-    found = means_of_users(problem)
-    check(problem, found, fedmc.user_means(*DATA), 0)
-    np.testing.assert_allclose(found.users[0, -1], [0, 1], atol=1e-6)
 
 
 def test_item_means(problem):

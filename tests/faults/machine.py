@@ -93,8 +93,6 @@ def _output(row: Row, out: Path):
     if row.output == "broken":
         reader, writer = os.pipe()
         os.close(reader)
-    elif row.output == "full":
-        writer = os.open("/dev/full", os.O_WRONLY)
     else:
         writer = os.open(out, os.O_WRONLY | os.O_CREAT)
     out.touch()
@@ -105,8 +103,6 @@ def _output(row: Row, out: Path):
 def _fresh(row: Row, folder: Path, out: Path, err: Path) -> int | str:
     program = SMALL if row.small else PROGRAM
     words = [*program, *row.words]
-    if row.output == "mute":
-        words = ["sh", "-c", 'exec "$@" 2>&-', "sh", *words]
     with _output(row, out) as writer, open(err, "wb") as errors:
         process = subprocess.Popen(
             words,

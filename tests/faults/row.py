@@ -28,7 +28,7 @@ class Row:
     prepare: Callable[[Path], object] = nothing  # makes the folder in which the command runs
     environment: Mapping[str, str | None] = field(default_factory=dict)  # None: not set
     fresh: bool = False  # a new interpreter: what is read while it starts, or done when it ends
-    output: str = "kept"  # or "mute" (stderr closed), "full"; "broken": nobody reads it
+    output: str = "kept"  # or "broken": nobody reads it
     changes: tuple[str, ...] = ()  # patterns of files that may be changed
     limit: float = 60  # seconds
     usage: bool = False  # the refusal shows how the command is used, not one sentence

@@ -52,14 +52,6 @@ def made(name):
     return lambda folder: (folder / name).mkdir(parents=True)
 
 
-def piped(name):
-    def make(folder: Path):
-        (folder / name).parent.mkdir(parents=True, exist_ok=True)
-        os.mkfifo(folder / name)
-
-    return make
-
-
 def both(*makers):
     def make(folder: Path):
         for maker in makers:
@@ -166,7 +158,6 @@ RUNS = [
     refused_run("notes", put("out/notes.txt"), *OUT, says=FOREIGN.format("notes.txt")),
     refused_run("foreign-chunk", put("out/chunks/7.npz"), *OUT, says=FOREIGN.format("chunks")),
     refused_run("config-no-json", put("out/config.json"), *OUT, says=FOREIGN.format("config.json")),
-    refused_run("config-folder", made("out/config.json"), *OUT, says="in the place of a file"),
     refused_run("of-solve", solved("localization"), *OUT, says=FOREIGN.format("config.json")),
     refused_run(
         "finished-again",
@@ -186,21 +177,6 @@ RUNS = [
         "over-a-foreign-figure",
         both(prepared.unfinished, put("out/figure.png")),
         says="out/figure.png is not of this result",
-    ),
-    resumed(
-        "through-a-link",
-        both(prepared.unfinished, link("out/trials.npz", "../kept"), put("kept")),
-        says="out/trials.npz is a link",
-        check=holds("kept"),
-    ),
-    refused_run(
-        "link-chunks",
-        both(made("elsewhere"), link("out/chunks", "../elsewhere")),
-        *(*OUT, "--overwrite"),
-        says="out/chunks is a link",
-    ),
-    refused_run(
-        "table-is-a-pipe", piped("out/summary.csv"), *OUT, "--overwrite", says="place of a file"
     ),
     refused_run(
         "own-input-by-a-link",
@@ -263,11 +239,6 @@ for _family, (_words, _table, _other) in FAMILIES.items():
     SOLVES += [
         solve(_family, "notes", *_words, prepare=put("out/notes"), says=FOREIGN.format("notes")),
         solve(_family, "again", *_words, prepare=solved(_family), says="not empty.*--overwrite"),
-        solve(
-            *(_family, "link", *_words, "--overwrite"),
-            prepare=link(f"out/{_table}", "../elsewhere"),
-            says=f"out/{_table} is a link",
-        ),
         Row(
             f"{_family}-own-input",
             ("solve", _family, *_words, "--input", f"out/{_table}", *OUT, "--overwrite"),

@@ -2,7 +2,6 @@
 
 import gzip
 import os
-import stat
 from collections.abc import Callable
 from pathlib import Path
 
@@ -35,14 +34,6 @@ def holding(content: str | bytes, name: str = "mine.csv", **others: str) -> Call
     return prepare
 
 
-def _fifo(folder: Path) -> None:
-    os.mkfifo(folder / "mine.csv")
-
-
-def _socket(folder: Path) -> None:
-    os.mknod(folder / "mine.csv", stat.S_IFSOCK | 0o600)
-
-
 def _folder(folder: Path) -> None:
     (folder / "mine.csv").mkdir()
 
@@ -55,11 +46,6 @@ def _sparse(folder: Path) -> None:
     """Make a file of a tebibyte that takes no room, beside the folder that is compared."""
     (folder.parent / "sparse").touch()
     os.truncate(folder.parent / "sparse", 2**40)
-
-
-def _fifo_of_edges(folder: Path) -> None:
-    holding(NODES)(folder)
-    os.mkfifo(folder / "edges.csv")
 
 
 def _bomb(block: bytes) -> Callable[[Path], None]:
@@ -106,25 +92,15 @@ def _data(
 
 ROWS = [
     # No files.
-    *(
-        Row(f"device-{name}", (*LOCALIZATION, f"/dev/{name}"), says="is a device, not a file")
-        for name in ("zero", "null", "stdin")
-    ),
-    Row("device-of-ratings", (*COMPLETED, "/dev/zero"), says="is a device, not a file"),
-    Row("fifo", (*LOCALIZATION, "mine.csv"), says="is a pipe, not a file", prepare=_fifo),
-    Row("fifo-of-ratings", (*COMPLETED, "mine.csv"), says="is a pipe", prepare=_fifo),
-    Row("socket", (*LOCALIZATION, "mine.csv"), says="is a socket, not a file", prepare=_socket),
     Row("folder", (*LOCALIZATION, "mine.csv"), says="is a folder, not a file", prepare=_folder),
     Row("no-name", (*LOCALIZATION, ""), says="is a folder, not a file"),
     Row("minus", (*LOCALIZATION, "-"), says="- does not exist"),
     Row("missing", (*LOCALIZATION, "none.csv"), says="none.csv does not exist"),
     Row("name-too-long", (*LOCALIZATION, "x" * 300), says="too long|does not exist"),
-    Row("name-obeyed", (*LOCALIZATION, "\x1b[2J"), says=r"\\x1b\[2J does not exist"),
     Row("link-to-nothing", (*LOCALIZATION, "mine.csv"), says="not exist", prepare=_linked("gone")),
     Row(
         "link-to-itself", (*LOCALIZATION, "mine.csv"), says="levels of", prepare=_linked("mine.csv")
     ),
-    Row("memory-of-a-process", (*LOCALIZATION, "/proc/self/mem"), says="cannot be read"),
     Row("sparse", (*LOCALIZATION, "../sparse"), says="longer than", prepare=_sparse),
     # No text.
     _ranges("blank", "\n , ,\n\r\n", "is empty"),
@@ -136,42 +112,29 @@ ROWS = [
     _ranges("line-of-2-MiB", "x" * 2**21, "longer than"),
     _ranges("cell-of-half-a-MiB", RANGES + "1,2," + "1" * 2**19, "cell that is longer than"),
     # No tables.
-    _ranges("quote-open", RANGES + '1,2,"5\n', "line 6: a quote is never closed|line 6: range"),
     _ranges("old-line-ends", RANGES.replace("\n", "\r").replace("-12", "no"), "line 4: y must be"),
     _ranges("one-place", "x,y,range\n" + "1,2,5\n" * 4, "at one place"),
     _ranges("range-vanishing", RANGES + "1,2,5e-324\n", "range must be at least 1e-60"),
     _cell("1e308", "1e308", "x must be at most 1e\\+60 in size"),
     _cell("1e400", "1e400", "x must be finite"),
     _cell("formula", "=1+1", "x must be a number"),
-    _cell("obeyed", "\x1b[2J", r"x must be a number, but it is '\\x1b"),
     # Nodes.
     _nodes("one-row", "n,a,y\np,1,2\n", "one node only"),
     _nodes("header-only", "n,a,y\n", "no row below"),
     _nodes("row-each", "n,a,y\np,1,2\nq,1,2\n", "at least"),
     _nodes("all-missing", "n,a,y\np,,2\nq,1,na\n", "no row with a value"),
     _nodes("name-of-2000", NODES + "x" * 2000 + ",1,2\n", "line 14: n must have 1000"),
-    _nodes("obeyed-name", NODES + "\x1b[2J,1,2\n", r"node '\\x1b\[2J'"),
-    _nodes("broken-name", NODES + '"s\nt",1,2\n', r"node 's\\nt'"),
     _nodes("alike", "n,a,y\n" + "p,1,1\nq,1,1\nr,1,1\n" * 4, "at distance 0"),
     _nodes("map-without-places", NODES, "no column", "--coordinates", "e,w"),
     # Edges.
     _edges("weight-overflows", "head,tail,weight\np,q,1e308\n", "weight must be at most"),
     _edges("weight-vanishes", "head,tail,weight\np,q,1e-320\n", "weight must be at least"),
-    Row(
-        "edges-fifo", (*NETWORKED, "--graph", "edges.csv"), says="is a pipe", prepare=_fifo_of_edges
-    ),
     Row("edges-folder", (*NETWORKED, "--graph", "."), says="is a folder", prepare=holding(NODES)),
     Row(
         "edges-missing",
         (*NETWORKED, "--graph", "gone.csv"),
         says="'gone.csv' is none",
         prepare=holding(NODES),
-    ),
-    Row(
-        "edges-private-fifo",
-        (*PRIVATE, "--edges", "edges.csv"),
-        says="is a pipe",
-        prepare=_fifo_of_edges,
     ),
     Row(
         "edges-private-apart",
@@ -190,7 +153,6 @@ ROWS = [
     _ratings("one", "1,2,3\n", "ratings must differ"),
     _ratings("huge-user", RATINGS + "9" * 90 + ",2,3\n", "must be less than"),
     _ratings("deviation", RATINGS + "7,2,3e38\n7,3,-3e38\n", "must be smaller|must not"),
-    _ratings("obeyed", RATINGS + "1,2,\x1b[2J\n", r"'\\x1b\[2J'"),
     _ratings("utf-16", RATINGS.encode("utf-16"), "UTF-8"),
     _ratings("zip", b"PK\x03\x04\x00\n" + RATINGS.encode(), "three cells"),
     _ratings("quote-open", RATINGS + '7,"2,3\n', "line 31: there are 2 cells"),
@@ -200,10 +162,7 @@ ROWS = [
         "bomb-of-one-line", (*COMPLETED, "mine.gz"), says="longer than", prepare=_bomb(b"1" * 1024)
     ),
     # Data of experiments.
-    _data("weather-device", "nfl-weather", "is a device", "/dev/urandom"),
     _data("weather-folder", "nfl-weather", "holds no", "."),
-    _data("weather-fifo", "nfl-weather", "is a pipe", "mine.csv", _fifo),
     _data("weather-foreign", "nfl-weather", "no column", "mine.csv", holding(NODES)),
-    _data("ratings-device", "fedmc-rank", "is a device", "/dev/zero"),
     _data("ratings-foreign", "fedmc-rank", "line 1", "mine.csv", holding("a;b\n")),
 ]

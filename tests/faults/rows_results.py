@@ -1,7 +1,5 @@
 """Folders of results that were damaged or edited, before `plot`, `compare` and `run --resume`."""
 
-import os
-
 import numpy as np
 
 from tests.faults.prepared import finished, unfinished
@@ -11,8 +9,7 @@ from tests.faults.tampering import both, edited, lacking, recomputed, replaced
 PLOT, COMPARE = ("plot", "out"), ("compare", "out")
 RESUME = ("run", "consensus", "--resume", "--out", "out", "--batch", "2", "--devices", "2")
 DRAWN = ("out/figure.*", "out/config.json")
-DEEP = b'{"a":' * 100_000 + b"1" + b"}" * 100_000
-TWICE, NEITHER = {"share": [0.0, 0.4], "rate": 0.25, "clients": 5}, {"rate": 0.25, "clients": 5}
+TWICE = {"share": [0.0, 0.4], "rate": 0.25, "clients": 5}
 SOURCE = {"asked": "a.py", "again": "/gone/a.py", "file": "/gone/a.py", "distribution": None}
 
 
@@ -27,25 +24,6 @@ def resumes(name, prepare, says, **more):
 def compared(name, words, prepare, says, **more):
     return Row(f"compare-{name}", ("compare", *words), says, prepare=prepare, **more)
 
-
-# Contents of config.json: what is wrong, a key and its value, what is told
-
-CONFIGURED = [
-    plots(name, edited(**{key: value}), says)
-    for name, key, value, says in (
-        ("experiment-controls", "experiment", "a\x1b[2J", "must be a text of one line"),
-        ("source-nothing", "source", SOURCE | {"again": None}, "source must be null or an object"),
-        ("parameter-other", "parameter", "rate", "settings must hold the list"),
-        ("methods-twice", "methods", ["steady", "steady"], "must be a list of different"),
-        ("methods-fewer", "methods", ["steady"], "methods must be those of its traffic"),
-        ("trials-zero", "trials", 0, "trials must be a whole number from 1"),
-        ("settings-without-sweep", "settings", NEITHER, "settings must hold the list"),
-        ("traffic-negative", "traffic", {"steady": {"up": -1}}, "traffic must be an object"),
-        ("device-empty", "device", {}, "device must be an object"),
-        ("status-nonsense", "status", "done", "status must be 'finished' or 'running'"),
-        ("long", "title", "a" * 20_000, "title must be a text"),
-    )
-]
 
 # Contents of trials.npz
 
@@ -67,52 +45,24 @@ def renamed(name, new):
     return lambda arrays: arrays.update({new: arrays.pop(name)})
 
 
-FLAGS = "first_nonfinite_round/steady"
 COMPUTED = [
     compared(name, ["out"], recomputed(change), says)
     for name, change, says in (
         ("no-sweep", renamed("sweep", "sweeps"), "lacks sweep"),
-        ("sweep-other", put("sweep", np.array([0.0, 0.5])), "'sweep' must be the share"),
         ("sweep-longer", put("sweep", np.arange(3.0)), r"'sweep' must have shape \(2,\)"),
-        ("round-falling", put("round", np.arange(20, 0, -2)), "'round' must be increasing"),
-        ("round-half", put("round", np.arange(2.0, 21, 2)), "'round' must hold whole numbers"),
         ("metric-fewer-trials", metric(lambda error: error[:, :5]), r"shape \(2, 12, 10\), but"),
-        ("metric-complex", metric(lambda error: error * 1j), "must hold real numbers"),
         ("metric-objects", metric(lambda error: error.astype(object)), "trials.npz is damaged"),
-        ("metric-of-nobody", renamed("steady/error", "x/error"), "is no metric of steady"),
-        ("flags-late", put(FLAGS, np.full((2, 12), 21)), "must be rounds from 0 to 20"),
-        ("detail-text", put("details/a", np.array("a")), "'details/a' must hold real numbers"),
     )
 ]
 
 # Files that are other bytes, or no files
 
 
-def endless(path):
-    path.symlink_to("/dev/zero")
-
-
-def no_file(name, make):
-    """Return what puts something that is no plain file in the place of a file."""
-
-    def prepare(folder):
-        finished(folder)
-        (folder / "out" / name).unlink()
-        make(folder / "out" / name)
-
-    return prepare
-
-
 BYTES = [
     plots("config-binary", replaced("config.json", bytes(range(256))), "config.json cannot be"),
     plots("config-other", replaced("config.json", b'{"a": 1}'), "lacks experiment, source"),
-    plots("config-deep", replaced("config.json", DEEP), "config.json cannot be read"),
     plots("config-gone", replaced("config.json", None), "config.json does not exist"),
-    plots(
-        "config-endless", no_file("config.json", lambda path: path.symlink_to("/dev/zero")), "no"
-    ),
     plots("arrays-empty", replaced("trials.npz", b""), "trials.npz is damaged"),
-    plots("arrays-pipe", no_file("trials.npz", os.mkfifo), "it is no plain file"),
     plots("without-methods", lacking("methods"), "it lacks methods"),
 ]
 
@@ -157,4 +107,4 @@ ASKED = [
     ),
 ]
 
-ROWS = [*CONFIGURED, *COMPUTED, *BYTES, *ASKED]
+ROWS = [*COMPUTED, *BYTES, *ASKED]

@@ -1,15 +1,13 @@
-"""Graphs from CSV files, networkx and scipy, and back."""
+"""Graphs from CSV files, and networkx."""
 
 import jax
 import jax.numpy as jnp
 import networkx as nx
 import numpy as np
 import pytest
-import scipy.sparse
-from hypothesis import given, strategies as st
 
-from fedjax_admm import InputError, graphs
-from fedjax_admm.graphs import from_networkx, from_scipy, read_edges, to_scipy
+from fedjax_admm import InputError
+from fedjax_admm.graphs import from_networkx, read_edges
 
 
 def edges_of(graph):
@@ -79,109 +77,6 @@ def test_mistakes_in_a_graph_of_networkx_get_a_sentence(graph, sentence):
     with pytest.raises(InputError) as caught:
         from_networkx(graph)
     assert str(caught.value) == sentence
-
-
-# --- scipy ---
-
-DENSE = np.array([[0, 2, 0, 0], [2, 0, 0.5, 0], [0, 0.5, 0, 0], [0, 0, 0, 0]])
-
-
-@pytest.mark.parametrize("kind", ["csr", "csc", "coo", "lil", "dok", "dia", "bsr"])
-@pytest.mark.parametrize("container", ["array", "matrix"])
-def test_sparse_matrices_of_all_kinds(kind, container):
-    matrix = getattr(scipy.sparse, f"{kind}_{container}")(DENSE)
-    graph = from_scipy(matrix)
-    assert graph.num_nodes == 4
-    assert edges_of(graph) == {(0, 1): 2.0, (1, 2): 0.5}
-    np.testing.assert_array_equal(matrix.toarray(), DENSE)  # the user's own is as it was
-
-
-def test_stored_zeros_and_parallel_entries():
-    rows, columns = [0, 1, 1, 2, 0, 2, 0], [1, 0, 2, 1, 2, 0, 0]
-    entries = np.array([1.0, 1.0, 3.0, 3.0, 0.0, 0.0, 0.0])
-    once = scipy.sparse.coo_array((entries, (rows, columns)), shape=(3, 3))
-    assert edges_of(from_scipy(once)) == {(0, 1): 1.0, (1, 2): 3.0}
-    twice = scipy.sparse.coo_array((np.tile(entries, 2), (rows * 2, columns * 2)), shape=(3, 3))
-    assert edges_of(from_scipy(twice)) == {(0, 1): 2.0, (1, 2): 6.0}
-    # Symmetric to rounding: the upper triangle counts.
-    tilted = scipy.sparse.csr_array([[0, 1.0], [1 + 1e-15, 0]])
-    assert edges_of(from_scipy(tilted)) == {(0, 1): 1.0}
-
-
-def test_a_large_sparse_matrix_stays_sparse():
-    n = 200_000  # 160 GB if it were dense
-    matrix = scipy.sparse.diags_array([np.ones(n - 1)] * 2, offsets=[1, -1])
-    graph = from_scipy(matrix)
-    assert graph.num_edges == n - 1
-    back = to_scipy(graph)
-    assert back.nnz == 2 * (n - 1)
-    np.testing.assert_array_equal(graph.tails, np.arange(1, n))
-
-
-def test_the_dtype_of_sparse_weights(dtype):
-    pattern = scipy.sparse.csr_array(DENSE)
-    assert from_scipy(pattern.astype(np.float32)).weights.dtype == np.float32
-    for kind in (float, int, bool):
-        assert from_scipy((pattern * 2).astype(kind)).weights.dtype == dtype
-    assert set(edges_of(from_scipy(pattern.astype(bool))).values()) == {1.0}
-    back = to_scipy(from_scipy(pattern))
-    assert back.dtype == dtype
-
-
-@given(st.lists(st.integers(0, 3), min_size=15, max_size=15))
-def test_there_and_back(entries):
-    dense = np.zeros((6, 6), np.float32)
-    dense[np.triu_indices(6, 1)] = entries
-    dense += dense.T
-    for graph in (
-        from_scipy(scipy.sparse.csr_array(dense)),
-        graphs.from_matrix(dense, max_edges=20),
-        from_networkx(nx.from_numpy_array(dense)),
-    ):
-        back = to_scipy(graph)
-        assert isinstance(back, scipy.sparse.csr_array)
-        np.testing.assert_array_equal(back.toarray(), dense)
-        assert back.nnz == np.count_nonzero(dense)
-
-
-@pytest.mark.parametrize(
-    ("matrix", "sentence"),
-    [
-        (np.zeros((1, 3)), "matrix must be square, but it has shape (1, 3)."),
-        ([[0, np.nan], [np.nan, 0]], "matrix must be finite, but entry (0, 1) is nan."),
-        ([[0, -1], [-1, 0]], "matrix must not be negative, but entry (0, 1) is -1."),
-        (
-            [[0, 0], [0, 2]],
-            "matrix must have a diagonal of zeros, but entry (1, 1) is 2.",
-        ),
-        (
-            [[0, 1], [3, 0]],
-            "matrix must be symmetric, but entry (0, 1) is 1 and entry (1, 0) is 3.",
-        ),
-        (
-            [[0, 0, 1], [0, 0, 0], [0, 0, 0]],
-            "matrix must be symmetric, but entry (0, 2) is 1 and entry (2, 0) is 0.",
-        ),
-    ],
-)
-def test_mistakes_in_a_sparse_matrix_get_a_sentence(matrix, sentence):
-    with pytest.raises(InputError) as caught:
-        from_scipy(scipy.sparse.csr_array(np.array(matrix, float)))
-    assert str(caught.value) == sentence
-
-
-def test_a_dense_matrix_gets_a_sentence():
-    with pytest.raises(InputError, match="matrix must be a sparse matrix of scipy, but it is"):
-        from_scipy(DENSE)
-
-
-def test_what_has_no_known_edges_gets_a_sentence():
-    for make in (
-        lambda: to_scipy(graphs.stack([graphs.chain(3)])),
-        lambda: jax.jit(lambda graph: to_scipy(graph).nnz)(graphs.chain(3)),
-    ):
-        with pytest.raises(InputError, match="graph must be one graph with known edges, but"):
-            make()
 
 
 # --- CSV files ---

@@ -41,7 +41,7 @@ STOREYS = (
     ("fedjax_admm.trials.folders",),
     ("fedjax_admm.trials.engine", "fedjax_admm.trials.tables"),
     ("fedjax_admm.trials.results", "fedjax_admm.trials.limits"),
-    ("fedjax_admm.trials.figures", "fedjax_admm.trials.profiling"),
+    ("fedjax_admm.trials.figures",),
     ("fedjax_admm.trials.experiments", "fedjax_admm.trials.solve"),
     ("fedjax_admm.trials.running", "fedjax_admm.trials.report"),
     ("fedjax_admm.trials.cli",),

@@ -356,11 +356,6 @@ def means_by(index, values, count):
     return means
 
 
-def user_means(users, items, values, m, n):
-    """Mean rating of each user; the mean of all ratings for one without ratings."""
-    return means_by(users, values, m)
-
-
 def item_means(users, items, values, m, n):
     """Mean rating of each item; the mean of all ratings for one without ratings."""
     return means_by(items, values, n)

@@ -10,7 +10,6 @@ import numpy as np
 import pytest
 
 from fedjax_admm._checks import InputError
-from fedjax_admm._host import _archives
 from fedjax_admm.trials import files
 
 
@@ -131,7 +130,6 @@ ARCHIVES = {
     "a program": {"run.py": b"import os"},
     "too large a shape": {"a.npy": claiming("(1000000000000,)")},
     "a negative shape": {"a.npy": claiming("(-1,)")},
-    "more than it says": {"a.npy": claiming("(0,)") + b"more"},
     "deep": {"about.json": b"[" * 100_000},
     "types of nothing": {"about.json": b'{"dtypes": {"a": "int4"}}', "b.npy": npy(np.ones(2))},
 }
@@ -153,15 +151,6 @@ def test_bytes_of_any_kind_end_in_a_sentence(tmp_path, monkeypatch, name):
     assert not (tmp_path / "loud").exists()
 
 
-def test_a_zip_bomb_is_not_unpacked(tmp_path, monkeypatch):
-    path = tmp_path / "x.npz"
-    np.savez_compressed(path, a=np.zeros(2**17))
-    assert files.read_arrays(path)["a"].shape == (2**17,)  # what is merely compressed is read
-    monkeypatch.setattr(_archives, "host_bytes", lambda: 2**19)
-    with pytest.raises(InputError, match=r"its arrays need 1\.0 MiB, but 512\.0 KiB are free"):
-        files.read_arrays(path)
-
-
 TEXTS = {
     "nothing": b"",
     "a list": b"[]",
@@ -180,12 +169,3 @@ def test_json_of_any_kind_ends_in_a_sentence(tmp_path, name):
         files.read_json(path)
     assert "\n" not in str(caught.value)
     assert len(str(caught.value)) < 400
-
-
-def test_what_never_ends_is_not_read(tmp_path):
-    os.mkfifo(tmp_path / "pipe")
-    (tmp_path / "zero").symlink_to("/dev/zero")
-    for name in ("pipe", "zero"):
-        for read in (files.read_json, files.read_arrays):
-            with pytest.raises(InputError, match="it is no plain file"):
-                read(tmp_path / name)

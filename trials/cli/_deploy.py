@@ -206,10 +206,6 @@ def simulate(
     file: File,
     rounds: Rounds = 100,
     out: Out = Path("simulated"),
-    record: Annotated[
-        Path | None,
-        typer.Option(metavar="FILE", help="Who takes part: the record.json of a deployment."),
-    ] = None,
     method: Method = None,
     seed: Seed = 2025,
     set_: Set = None,
@@ -219,20 +215,10 @@ def simulate(
     """Run server and clients within this process, and compare them with the simulation."""
     from fedjax_admm import deploy
 
-    present = None
-    if record is not None:
-        present = deploy.Record.load(record).heard
-        rounds = len(present)
     _check_folder(out, False)
     study = _study(file, method, seed, set_, rounds, x64, no_cache)
-    if present is not None and present.shape[-1] != study.num_sites:
-        raise InputError(
-            f"is of {present.shape[-1]} clients, but {file} has {study.num_sites}",
-            argument="record",
-            value=str(record),
-        )
     sites: list[deploy.Site] = []
-    ask = deploy.called(sites, present)
+    ask = deploy.called(sites)
     below = deploy.Children(ask, quorum=0)
     sites += [deploy.Site(study, number, out, below) for number in range(study.num_sites)]
     job = deploy.Rounds(

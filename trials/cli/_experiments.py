@@ -4,11 +4,10 @@ import shutil
 import textwrap
 from collections.abc import Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Any
 
 import typer
 
-from fedjax_admm._checks import InputError
 from fedjax_admm.trials.cli._options import Name, Set, assignments
 
 if TYPE_CHECKING:
@@ -18,12 +17,7 @@ if TYPE_CHECKING:
 _TOPICS = ("Robust localisation", "Trees", "Graphs", "Ratings", "Private networks")  # come first
 
 
-def list_experiments(
-    search: Annotated[
-        str | None,
-        typer.Option(metavar="WORD", help="Only those that say it, such as privacy or MovieLens."),
-    ] = None,
-) -> None:
+def list_experiments() -> None:
     """List the experiments by topic, plug-ins too, with their usual trials and time.
 
     The time is that of the whole command on two quiet cores of an Intel Xeon (Sapphire Rapids) with
@@ -31,16 +25,8 @@ def list_experiments(
     """
     from fedjax_admm.trials.experiments import headlines, refused_plugins
 
-    experiments = [each for each in headlines() if search is None or _says(each, search)]
-    if not experiments:
-        raise InputError(
-            f"must be a word that an experiment says, but it is {search!r}",
-            argument="search",
-            value=search,
-            remedy="`fedjax-admm list` shows all of them",
-        )
     topics: dict[str, list[Headline | Experiment]] = {topic: [] for topic in _TOPICS}
-    for each in experiments:
+    for each in headlines():
         topics.setdefault(each.topic, []).append(each)
     typer.echo(f"  {'name':<21} trials   time  what it shows")
     for topic, experiments_of_topic in topics.items():
@@ -50,13 +36,6 @@ def list_experiments(
             typer.echo(_line(each))
     for sentence in refused_plugins().values():
         typer.echo(f"fedjax-admm: {sentence.removesuffix('.')}.", err=True)
-
-
-def _says(experiment: "Headline | Experiment", words: str) -> bool:
-    """Return whether an experiment's texts hold every one of some words, in either case."""
-    fields = ("name", "title", "topic", "keywords", "paper", "findings", "measured_on")
-    text = " ".join(getattr(experiment, field) for field in fields).lower()
-    return all(word in text for word in words.lower().split())
 
 
 def _line(experiment: "Headline | Experiment") -> str:
@@ -113,7 +92,6 @@ def show(name: Name, set_: Set = None) -> None:
             f"{seconds} --quick takes {quick['trials']} trials of {quick['rounds']}",
             "  ",
         ),
-        *([_filled(_time(experiment, settings), "  ")] if set_ else []),
         "",
         "settings (--set name=value)",
         *(
@@ -134,19 +112,6 @@ def show(name: Name, set_: Set = None) -> None:
 
 
 _SHOWN_METHODS = 12
-
-
-def _time(experiment: "Experiment", settings: Mapping[str, Any]) -> str:
-    """Say about how long a run with these settings takes, on this machine."""
-    from fedjax_admm.trials import limits
-
-    asked, usual = experiment.operations(settings), experiment.usual_seconds
-    more = asked if usual is None else asked - experiment.operations(experiment.defaults())
-    seconds = (usual or 0) + max(0.0, more) / limits.product_speed()
-    return (
-        f"with the settings below: about {float(f'{seconds:.2g}'):,g} s here, of {asked:.2g} "
-        "additions and multiplications at the speed of matrix products"
-    )
 
 
 def _bullet(text: str) -> str:

@@ -6,14 +6,13 @@ ends, so that little is imported here before they are caught.
 
 import atexit
 import gc
+import io
 import os
 import sys
 import traceback
 from typing import Any, NoReturn
 
-from fedjax_admm._host import printable
 from fedjax_admm.trials import waiting
-from fedjax_admm.trials.cli._outputs import OutputError, guarded
 
 DONE, FAILED, MISTAKE, INTERRUPTED = 0, 1, 2, 130
 _NEW_OBJECTS = 200_000  # after which Python looks for garbage
@@ -22,44 +21,33 @@ _NEW_OBJECTS = 200_000  # after which Python looks for garbage
 def main() -> NoReturn:
     """Run the command line; `run` shows a clock until its first trials are computed.
 
-    A user's mistake ends with one sentence on standard error and code 2, an error of fedjax-admm
-    itself with one that names a file for whoever repairs it, and code 70.
+    A user's mistake ends with one sentence on standard error and code 2, any other error with its
+    traceback and code 1.
     """
     # Modules and traced programs stay: to look through them for garbage, and once more at the end,
     # took a quarter of a short command.
     gc.set_threshold(_NEW_OBJECTS)
     atexit.register(gc.freeze)
-    try:
-        with guarded():
-            if sys.argv[1:2] == ["run"] and "--help" not in sys.argv:
-                waiting.start()
-            code = _code()
-    except OutputError as error:
-        if error.sentence:
-            _tell(error.sentence)
-        code = error.code
-    _leave(code)
+    for stream in (sys.stdout, sys.stderr):
+        if isinstance(stream, io.TextIOWrapper):
+            stream.reconfigure(errors="backslashreplace")  # what an encoding cannot write
+    if sys.argv[1:2] == ["run"] and "--help" not in sys.argv:
+        waiting.start()
+    _leave(_code())
 
 
 def _code() -> int:
-    """Run the command and return its exit code; standard output may fail."""
+    """Run the command and return its exit code."""
     try:
         return _called()
-    except OutputError:
-        raise
     except KeyboardInterrupt:
         _tell("interrupted")
         return INTERRUPTED
     except SystemExit as stop:
         return stop.code if isinstance(stop.code, int) else DONE if stop.code is None else FAILED
     except BaseException as error:
-        from fedjax_admm.trials.cli import _last_resort as last_resort
-
-        if last_resort.of_a_user(error):
-            traceback.print_exception(error)  # its line is what he needs
-            return FAILED
-        _tell(last_resort.report_sentence(error))
-        return last_resort.CODE
+        traceback.print_exception(error)
+        return FAILED
 
 
 def _called() -> int:
@@ -95,7 +83,7 @@ def _called() -> int:
 def _tell(sentence: str) -> int:
     """Tell a sentence on standard error, and return the code of a mistake."""
     waiting.stop()
-    sentence = printable(" ".join(sentence.split()))
+    sentence = " ".join(sentence.split())
     end = "" if sentence.endswith((".", "?")) else "."
     print(f"fedjax-admm: {sentence}{end}", file=sys.stderr, flush=True)
     return MISTAKE

@@ -52,17 +52,6 @@ def run(
     bands: Bands = None,
     everything: Everything = False,
     x64: Annotated[bool, typer.Option("--x64", help="Compute in float64.")] = False,
-    fail_on_nan: Annotated[
-        bool, typer.Option("--fail-on-nan", help="Stop at the first non-finite trial.")
-    ] = False,
-    until_se: Annotated[
-        float | None,
-        typer.Option(
-            parser=real_number,
-            metavar="NUMBER",
-            help="Stop once the first metric's standard errors are at most this.",
-        ),
-    ] = None,
     devices: Annotated[
         int | None,
         typer.Option(
@@ -77,7 +66,6 @@ def run(
         int | None, whole("Trials per micro-batch. Changing it changes results by rounding.")
     ] = None,
     no_cache: NoCache = False,
-    profile: Annotated[bool, typer.Option("--profile", help="Write a profiler trace.")] = False,
     devices_per_trial: Annotated[
         int | None, whole("Devices that share the clients of one trial (1).")
     ] = None,
@@ -114,9 +102,6 @@ def run(
         devices=devices,
         devices_per_trial=devices_per_trial,
         memory=as_bytes(memory),
-        fail_on_nan=fail_on_nan,
-        until_se=until_se,
-        profile=profile,
         figure=figure_files(**drawn) if asked else None,
     )
     environment.prepare(x64=x64, cache=not no_cache, devices=devices, start=False)
@@ -154,15 +139,13 @@ def run(
         )
     except (
         *(KeyboardInterrupt, hosts.StoppedElsewhereError, hosts.LostProcessError),
-        *(running.NonFiniteError, JaxRuntimeError),
+        JaxRuntimeError,
     ) as end:
         _stopped(end, _how_to_go_on(name, place[-1]) if place else "")
     finally:
         folders.remove_empty(made)
     if results is not None:
         typer.echo(running.summary(results, folder))
-        if profile:
-            typer.echo(f"A profiler trace is in {folder}/profile; open it at ui.perfetto.dev.")
 
 
 def _how_to_go_on(name: str, folder: str) -> str:

@@ -6,7 +6,6 @@ from typing import Annotated, Any
 
 import typer
 
-from fedjax_admm._host import printable
 from fedjax_admm.trials import solve
 from fedjax_admm.trials.cli import _environment as environment
 from fedjax_admm.trials.cli._options import Command, NoCache, Overwrite, folder_name
@@ -59,4 +58,4 @@ def _solve(
         with status:
             written = solve.put_solution(solution, path, place, stages, overwrite=overwrite)
     took = f" after {sum(stages.seconds.values()):.1f} s." if settings.timed else ""
-    typer.echo(f"Wrote {', '.join(written)} in {printable(str(place))}{took}")
+    typer.echo(f"Wrote {', '.join(written)} in {place!s}{took}")

@@ -12,9 +12,7 @@ from fedjax_admm.trials.engine._layout import (
 )
 from fedjax_admm.trials.engine._monte_carlo import (
     Begin as Begin,
-    Inspect as Inspect,
     MonteCarlo as MonteCarlo,
-    Preview as Preview,
     Seconds as Seconds,
     default_mesh as default_mesh,
     monte_carlo as monte_carlo,

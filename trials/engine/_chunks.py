@@ -1,10 +1,8 @@
 """Finished chunks of trials in a folder, one file each, kept when a run has finished.
 
 The folder knows spans of trials, not how many there shall be: `000000-000064.npz` holds the trials
-0 to 63, and more can be added at any time. Every file tells what made it (`identity`), and bears a
-digest of that, of its span and of its arrays. What was made by something else, what stands under
-another file's name and what has been changed is refused, never mixed in; against somebody who
-computes digests anew, none of this helps.
+0 to 63, and more can be added at any time. Every file tells what made it (`identity`), and which
+trials it holds. What was made by something else, or stands under another file's name, is refused.
 
 The results of a run are collected from its chunks, which take about as much of the disk once more.
 """
@@ -18,7 +16,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from fedjax_admm._checks import InputError
-from fedjax_admm._host import digest_of_arrays, digest_of_json
+from fedjax_admm._host import digest_of_json
 from fedjax_admm.trials.files import read_archive, write_arrays
 from fedjax_admm.trials.folders import remove_unfinished
 
@@ -39,7 +37,6 @@ class Chunk(NamedTuple):
     first: int  # trial
     stop: int  # the trial after the last
     identity: Mapping[str, Any]
-    digest: str
 
 
 class ChunkStore:
@@ -88,7 +85,7 @@ class ChunkStore:
             )
         chunks = [self._told(*span) for span in spans]
         self._check_identities(chunks)
-        return (_verified(chunk) for chunk in chunks)
+        return (_read(chunk) for chunk in chunks)
 
     def stored(self, program: str) -> Iterator[tuple[int, dict[str, np.ndarray]]]:
         """Yield the first trial and the arrays of every chunk that is there now, in their order.
@@ -107,7 +104,7 @@ class ChunkStore:
                     value=chunk.path,
                     remedy=_CHANGED,
                 )
-            yield _verified(chunk)
+            yield _read(chunk)
 
     def save(self, first: int, arrays: Mapping[str, np.ndarray]) -> None:
         """Write one finished chunk, whose first trial has this number; `open` comes before."""
@@ -117,7 +114,6 @@ class ChunkStore:
             )
         stop = first + len(next(iter(arrays.values()), ()))
         about = {"first": first, "stop": stop, "identity": self._identity}
-        about["digest"] = digest_of_arrays(arrays, **about)
         write_arrays(self.folder / f"{first:06d}-{stop:06d}.npz", arrays, about)
 
     def clear(self) -> None:
@@ -148,8 +144,8 @@ class ChunkStore:
     def _told(self, first: int, stop: int, path: Path) -> Chunk:
         """Return what a chunk tells about itself, if that is what its name says."""
         about = read_archive(path, about_only=True).about
-        identity, digest = about.get("identity"), about.get("digest")
-        if not isinstance(identity, dict) or not isinstance(digest, str):
+        identity = about.get("identity")
+        if not isinstance(identity, dict):
             raise InputError(f"{path} is no chunk of a run", value=path, remedy=_CHANGED)
         if (about.get("first"), about.get("stop")) != (first, stop):
             raise InputError(
@@ -157,7 +153,7 @@ class ChunkStore:
                 value=path,
                 remedy="give it its own name again, or " + _CHANGED,
             )
-        return Chunk(path, first, stop, identity, digest)
+        return Chunk(path, first, stop, identity)
 
     def _check_identities(self, chunks: list[Chunk]) -> None:
         """Check that all chunks were made by the same as those that shall be added."""
@@ -178,15 +174,9 @@ class ChunkStore:
         )
 
 
-def _verified(chunk: Chunk) -> tuple[int, dict[str, np.ndarray]]:
-    """Return the first trial and the arrays of a chunk, if they are what was written."""
-    arrays = read_archive(chunk.path).arrays
-    about = {"first": chunk.first, "stop": chunk.stop, "identity": chunk.identity}
-    if digest_of_arrays(arrays, **about) != chunk.digest:
-        raise InputError(
-            f"{chunk.path} has been changed since it was written", value=chunk.path, remedy=_CHANGED
-        )
-    return chunk.first, arrays
+def _read(chunk: Chunk) -> tuple[int, dict[str, np.ndarray]]:
+    """Return the first trial and the arrays of a chunk."""
+    return chunk.first, read_archive(chunk.path).arrays
 
 
 def _difference(stored: Mapping[str, Any], asked: Mapping[str, Any]) -> str:

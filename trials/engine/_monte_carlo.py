@@ -22,7 +22,6 @@ import time
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import ExitStack, contextmanager, nullcontext
 from functools import partial
-from itertools import pairwise
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -43,24 +42,12 @@ from fedjax_admm.trials.engine._compilation import compilation
 from fedjax_admm.trials.engine._interruptions import Interruption, held_back
 from fedjax_admm.trials.engine._layout import Layout, Pace, plan
 from fedjax_admm.trials.engine._program import Lowered, Program, compile_trials, lower_trials
-from fedjax_admm.trials.engine._spans import gaps_between, paced, within
+from fedjax_admm.trials.engine._spans import gaps_between, paced
 from fedjax_admm.trials.engine._trial import Trial, traced
 
 Begin = Callable[[Layout, str], None]
 """`begin(layout, program)` learns how the trials are cut up and the digest of what makes them; none
 of them has been computed then."""
-
-Inspect = Callable[[int, Mapping[str, np.ndarray]], None]
-"""`inspect(first, arrays)` sees a finished chunk, its first trial's number given."""
-
-Enough = Callable[[Mapping[str, np.ndarray]], bool]
-"""`enough(arrays)` sees the arrays of the first trials, and says whether these suffice."""
-
-Preview = Callable[[Mapping[str, np.ndarray], float], None]
-"""`preview(arrays, seconds)` sees the arrays of the first trials while the devices compute the next
-ones, and learns how many seconds all that are left will take."""
-
-_FIRST_LOOK = 50  # trials, or a few more
 
 
 class Seconds(NamedTuple):
@@ -143,9 +130,6 @@ def monte_carlo(
     memory: int | None = None,
     store: ChunkStore | Path | str | None = None,
     begin: Begin | None = None,
-    inspect: Inspect | None = None,
-    enough: Enough | None = None,
-    preview: Preview | None = None,
     progress: bool = True,
     compact: bool = False,
 ) -> MonteCarlo:
@@ -174,13 +158,6 @@ def monte_carlo(
       begin: told the layout and the program's digest once, in the first process, before anything is
         stored or computed. What the store holds has been checked then, and all is compiled: what
         does not fit into memory has been refused.
-      inspect: sees every chunk that is computed, after it has been stored; what it raises ends the
-        run. It must judge by the arrays alone, so that all processes agree.
-      enough: asked in the first process after so many whole micro-batches as hold 50 trials, and
-        after twice as many, and so on: the run ends with those trials if they suffice. Their number
-        follows from the width and the answers; chunks, devices and resumption do not change it.
-      preview: sees the first trials after every chunk but the last, in the first process and while
-        the devices compute; what it raises ends the run.
       progress: show a progress bar on standard error, where that is a terminal.
       compact: have XLA compile for a CPU in about half of the memory. Loops of elementwise
         operations may take a third longer, and last bits may differ. It serves trials whose
@@ -219,8 +196,8 @@ def monte_carlo(
             )
         with _alone(chunks):
             return _computed(
-                *(trial, key, trials, batch, chunk, mesh, memory, chunks, begin, inspect),
-                *(enough, preview, progress, compact),
+                *(trial, key, trials, batch, chunk, mesh, memory, chunks, begin),
+                *(progress, compact),
             )
 
 
@@ -247,9 +224,6 @@ def _computed(
     memory: int | None,
     chunks: ChunkStore | None,
     begin: Begin | None,
-    inspect: Inspect | None,
-    enough: Enough | None,
-    preview: Preview | None,
     progress: bool,
     compact: bool,
 ) -> MonteCarlo:
@@ -279,40 +253,20 @@ def _computed(
     hosts.from_first(lambda: None if begin is None else begin(layout, name))
     missing = gaps_between(spans, trials)
     there = trials - sum(map(len, missing))
-    computed, run, transfer = 0, 0.0, 0.0
+    run = transfer = 0.0
     pace = Pace(layout, mesh.shape["trials"], given=chunk is not None)
 
     def keep(first: int, arrays: Mapping[str, np.ndarray]) -> Exception | None:
         parts.put(first, arrays)
-        return _kept(arrays, first, chunks, inspect)
-
-    def show(reached: int, seconds_each: float) -> None:
-        if preview is not None and hosts.first():
-            left = sum(map(len, within(missing, reached, trials)))
-            preview(parts.until(reached), left * seconds_each)
+        return _kept(arrays, first, chunks)
 
     holding = nullcontext(Interruption()) if chunks is None else held_back()
     with holding as interruption, _ticker(trials, there, progress) as tick:
-        for first, stop in pairwise((0, *_looks(layout.width, trials, enough), trials)):
-            wanted = within(missing, first, stop)
-            if program is not None and wanted:
-                spent = _filled(program, wanted, pace, keep, show, tick, interruption)
-                run, transfer = run + spent[0], transfer + spent[1]
-                computed += sum(map(len, wanted))
-            if stop < trials and enough and hosts.from_first(partial(enough, parts.until(stop))):
-                trials = stop
-                break
+        if program is not None and missing:
+            run, transfer = _filled(program, missing, pace, keep, tick, interruption)
     compiling = lowered.seconds if program is None else program.compile_seconds
     seconds = Seconds(compiling, run, transfer)
-    return MonteCarlo(parts.until(trials), layout, seconds, computed, name)
-
-
-def _looks(width: int, trials: int, enough: Enough | None) -> Iterator[int]:
-    """Yield after how many trials it is asked whether they suffice."""
-    stop = width * -(-_FIRST_LOOK // width)
-    while enough is not None and stop < trials:
-        yield stop
-        stop *= 2
+    return MonteCarlo(parts.joined, layout, seconds, trials - there, name)
 
 
 def _filled(
@@ -320,7 +274,6 @@ def _filled(
     missing: Iterable[range],
     pace: Pace,
     keep: Callable[[int, Mapping[str, np.ndarray]], Exception | None],
-    show: Callable[[int, float], None],
     tick: Callable[[int], None],
     interruption: Interruption,
 ) -> tuple[float, float]:
@@ -350,8 +303,6 @@ def _filled(
         transfer += outcome.transfer_seconds
         if begun is None:  # otherwise the devices compute meanwhile
             transfer += time.perf_counter() - clock
-        elif not stopping():
-            show(span.stop, outcome.slowest_seconds / len(span))
         if hosts.alone() and stopping():
             break
     if hosts.anybody(stopping()):
@@ -364,14 +315,11 @@ def _kept(
     arrays: Mapping[str, np.ndarray],
     first: int,
     store: ChunkStore | None,
-    inspect: Inspect | None,
 ) -> Exception | None:
-    """Store a chunk and have it inspected; return what went wrong, to be raised by all."""
+    """Store a chunk; return what went wrong, to be raised by all."""
     try:
         if store is not None and hosts.first():
             store.save(first, arrays)
-        if inspect is not None:
-            inspect(first, arrays)
     except Exception as error:
         return error
     return None
@@ -390,10 +338,6 @@ class _Parts:
         for first, arrays in () if store is None else store.open(identity, self.trials):
             spans.append([first, first + self.put(first, arrays)])
         return spans
-
-    def until(self, stop: int) -> dict[str, np.ndarray]:
-        """Return the arrays of the first trials."""
-        return {name: array[:stop] for name, array in self.joined.items()}
 
     def put(self, first: int, arrays: Mapping[str, np.ndarray]) -> int:
         """Enter a chunk, and return how many trials it has."""

@@ -20,12 +20,6 @@ def gaps_between(spans: Iterable[Sequence[int]], trials: int) -> list[range]:
     return gaps
 
 
-def within(gaps: Iterable[range], first: int, stop: int) -> list[range]:
-    """Return the missing trials from a first one on, before another."""
-    parts = (range(max(gap.start, first), min(gap.stop, stop)) for gap in gaps)
-    return [part for part in parts if part]
-
-
 def paced(gaps: Iterable[range], pace: Pace) -> Iterator[range]:
     """Yield what is computed together; how much it is, is asked when it is wanted."""
     for gap in gaps:

@@ -29,7 +29,6 @@ class Headline(NamedTuple):
     findings: str = ""
     measured_on: str = "drawn"
     topic: str = ""
-    keywords: str = ""
     origin: "Origin | None" = None
 
 

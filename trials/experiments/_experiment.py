@@ -31,7 +31,6 @@ from fedjax_admm.trials.experiments._names import (
     check_method_name,
     check_metric_names,
     check_name,
-    check_text,
 )
 from fedjax_admm.trials.results import MESSAGES, NONFINITE_ROUND
 
@@ -92,7 +91,6 @@ class Experiment:
     findings: str = ""  # what our measurements say of the claim: a line each, the verdict first
     measured_on: str = "drawn"  # what `data` returns for the data that the findings are about
     topic: str = ""  # under which `list` shows it
-    keywords: str = ""  # further words that `list --search` finds it by
     sweep: Sweep
     problem: Callable[[Settings, Any, jax.Array], Any]  # (settings, swept value, key) -> problem
     methods: Callable[[Settings, Any], Mapping[str, Method]]  # (settings, swept value) -> methods
@@ -117,13 +115,9 @@ class Experiment:
     def __post_init__(self) -> None:
         """Check what could not be read back, or would be lost."""
         check_name("an experiment", self.name, (".", ".."), "/\\:")
-        for name in ("title", "paper", "findings", "measured_on", "topic", "keywords"):
-            check_text(f"the {name} of {self.name}", getattr(self, name))
         check_defaults(self.name, self.sweep.name, self.sweep.values, self.settings)
-        check_text(f"the label of {self.sweep.name} of {self.name}", self.sweep.label)
-        for name, label in self.metrics.items():
+        for name in self.metrics:
             check_name(f"a metric of {self.name}", name, (NONFINITE_ROUND, MESSAGES))
-            check_text(f"the label of {name} of {self.name}", label)
 
     def labels(self, traffic: Mapping[str, Traffic | None] | None = None) -> dict[str, str]:
         """Return the label of every metric, those of the numbers sent included.
@@ -190,9 +184,6 @@ class Experiment:
         """Return what has to be said with every result, and what data a run uses."""
         statement = self.statement and self.statement(settings, rounds)
         data = "drawn" if self.data is None else self.data(settings)
-        for name, text in (("statement", statement), ("data", data)):
-            if text is not None:
-                check_text(f"what `{name}` of {self.name} returns", text)
         return statement, data
 
     def resolve(self, given: Mapping[str, str]) -> dict[str, Any]:
@@ -209,10 +200,9 @@ class Experiment:
                 _check_swept(name, text, settings[name])
         return settings
 
-    def check_limits(self, settings: Settings, trials: int, rounds: int) -> None:
-        """Check from shapes that a run fits into memory and a day, before anything is compiled."""
+    def check_limits(self, settings: Settings, rounds: int) -> None:
+        """Check from shapes that a run fits into memory, before anything is compiled."""
         values = settings[self.sweep.name]
-        work = f"{trials} trials of {rounds} rounds at {len(values)} values of {self.sweep.name}"
         remedy = "take fewer, or smaller settings"
         try:
             problem = self._problem_shapes({**settings, ROUNDS: rounds}, values[0])
@@ -224,12 +214,6 @@ class Experiment:
             ) from None
         size = limits.tree_bytes(problem) * len(values)
         limits.check_memory(f"the problem of a trial of {self.name}", size, remedy)
-        limits.check_time(work, float(trials) * rounds * len(values), remedy)
-
-    def operations(self, settings: Settings) -> float:
-        """Return how many additions and multiplications all trials and rounds take, by shapes."""
-        trial = self.trial(settings, self.rounds)
-        return self.trials * limits.operations(jax.make_jaxpr(trial)(jax.random.key(0)))
 
     def _problem_shapes(self, settings: Settings, value: Any) -> Any:
         return jax.eval_shape(lambda key: self.problem(settings, value, key), jax.random.key(0))

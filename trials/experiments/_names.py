@@ -11,7 +11,7 @@ from typing import Any
 from fedjax_admm._checks import InputError, one_line
 from fedjax_admm.trials.results import DETAILS, MESSAGES, NONFINITE_ROUND
 
-LONGEST_NAME, LONGEST_TEXT = 200, 10_000
+LONGEST_NAME = 200
 _SENT = ("numbers_up", "numbers_down", "bits_up", "bits_down")
 
 
@@ -55,25 +55,12 @@ def check_measured(names: Iterable[Any]) -> None:
         check_name("the result of a measure", name, (NONFINITE_ROUND, MESSAGES), "")
 
 
-def check_text(what: str, text: Any) -> None:
-    """Check that a text can be kept and shown; it may have several lines."""
-    plain = isinstance(text, str) and len(text) <= LONGEST_TEXT
-    if not plain or not text.replace("\n", "").replace("\t", "").isprintable():
-        raise InputError(
-            f"{what} must be a printable text of at most {LONGEST_TEXT} letters, but it is "
-            f"{one_line(text)}",
-            value=text,
-        )
-
-
 def check_defaults(experiment: str, swept: str, values: Any, settings: Mapping[Any, Any]) -> None:
     """Check the names and defaults of the setting that varies, and of the others."""
     check_name(f"the sweep of {experiment}", swept, ("rounds", *settings), "/=")
     for name, value in settings.items():
         check_name(f"a setting of {experiment}", name, ("rounds",), "/=")
-        if isinstance(value, str):
-            check_text(f"the setting {name} of {experiment}", value)
-        elif not (_is_finite(value) or _are_numbers(value)):
+        if not (isinstance(value, str) or _is_finite(value) or _are_numbers(value)):
             raise InputError(
                 f"the setting {name} of {experiment} must be a text, a finite number or a tuple "
                 f"of finite numbers, but it is {one_line(value)}",

@@ -12,7 +12,6 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from fedjax_admm._drawings import COLOURS
-from fedjax_admm._host import printable
 from fedjax_admm.trials.figures._looks._ends import names_at_ends, spread_ends
 from fedjax_admm.trials.figures._looks._legends import add_legend
 from fedjax_admm.trials.figures._selection import LEFT_OUT
@@ -255,8 +254,7 @@ def _with_mathematics(line: str) -> str:
 
 
 def _whole(line: str, longest: int = _LONGEST) -> str:
-    """Return a line without what cannot be drawn, and without the middle of what is too long."""
-    line = printable(line)
+    """Return a line without the middle of what is too long."""
     return line if len(line) <= longest else f"{line[: longest // 2]}…{line[-longest // 2 :]}"
 
 

@@ -2,7 +2,6 @@
 
 import contextlib
 import os
-import stat
 from collections.abc import Iterable, Mapping
 from pathlib import Path
 
@@ -67,46 +66,30 @@ def new_folder(base: Path, name: str) -> list[Path]:
 
 
 def check_places(
-    folder: Path,
-    names: Iterable[str],
-    *,
-    subfolders: Iterable[str] = (),
-    inputs: Iterable[Path] = (),
-    argument: str = "out",
+    folder: Path, names: Iterable[str], *, inputs: Iterable[Path] = (), argument: str = "out"
 ) -> None:
-    """Check that no link, no folder and no input of the command has the name of a file to write.
-
-    Not even `--overwrite` writes there.
+    """Check that no input of the command is a file that it writes; `--overwrite` does not help.
 
     Args:
       folder: the folder to write into.
       names: the files that may be written there.
-      subfolders: the folders in which files may be written.
       inputs: the files that the command reads.
       argument: the name of the argument that gave `folder`, for the message.
     """
-    read = [status for path in inputs if (status := _status(path, follow=True)) is not None]
-    for name in (*names, *subfolders):
-        path, status = folder / name, _status(folder / name)
-        if status is None:
-            continue
-        told = None
-        if stat.S_ISLNK(status.st_mode):
-            told = f"{path} is a link, and nothing is written through links"
-        elif name in subfolders:
-            told = None if stat.S_ISDIR(status.st_mode) else f"{path} is in the place of a folder"
-        elif not stat.S_ISREG(status.st_mode):
-            told = f"{path} is in the place of a file and is none"
-        elif any(os.path.samestat(status, each) for each in read):
-            told = f"{path} would be written over, but it is read by the same command"
-        if told is not None:
-            remedy = f"choose another {{{argument}}}"
-            raise InputError(told, value=path, remedy=remedy, others=[argument])
+    written = [folder / name for name in names]
+    for path in written:
+        read = (each for each in inputs if os.path.exists(each) and os.path.exists(path))
+        if any(os.path.samefile(path, each) for each in read):
+            raise InputError(
+                f"{path} would be written over, but it is read by the same command",
+                value=path,
+                remedy=f"choose another {{{argument}}}",
+                others=[argument],
+            )
 
 
 def check_new(path: Path, *, overwrite: bool, argument: str = "out") -> None:
     """Check that the place of a file is free, or that the file there may be replaced."""
-    check_places(path.parent, [path.name], argument=argument)
     if os.path.lexists(path) and not overwrite:
         remedy = f"choose another {{{argument}}}, or have it replaced with {{overwrite}}"
         told = f"{path} is there already"
@@ -152,10 +135,3 @@ def refused(path: Path, error: Exception, argument: str) -> InputError:
         remedy=f"choose another {{{argument}}} or make room",
         others=[argument],
     )
-
-
-def _status(path: Path, follow: bool = False) -> os.stat_result | None:
-    try:
-        return os.stat(path, follow_symlinks=follow)
-    except (OSError, ValueError):
-        return None

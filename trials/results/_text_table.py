@@ -6,8 +6,6 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from fedjax_admm._host import printable
-
 _GAP = 2  # spaces between columns
 _NARROWEST = 12  # letters of a column of names
 
@@ -28,7 +26,6 @@ def text_table(
     from rich.table import Table
     from rich.text import Text
 
-    rows = [[printable(cell) for cell in row] for row in rows]
     columns = list(zip(*rows, strict=True)) if rows else [()] * len(headings)
     cells = [max(map(cell_len, column), default=0) for column in columns]
     gaps = _GAP * (len(headings) - 1)
@@ -53,11 +50,11 @@ def text_table(
 
 
 def text_lines(sentences: Sequence[str], width: int) -> list[str]:
-    """Return sentences broken into lines; what a terminal would obey is escaped."""
+    """Return sentences broken into lines."""
     return [
         line
         for sentence in sentences
-        for line in textwrap.wrap(printable(sentence), max(width, _NARROWEST)) or [""]
+        for line in textwrap.wrap(sentence, max(width, _NARROWEST)) or [""]
     ]
 
 

@@ -5,7 +5,4 @@ from fedjax_admm.trials.running._folders import (
     unfinished_folder as unfinished_folder,
 )
 from fedjax_admm.trials.running._report import summary as summary
-from fedjax_admm.trials.running._running import (
-    NonFiniteError as NonFiniteError,
-    run_experiment as run_experiment,
-)
+from fedjax_admm.trials.running._running import run_experiment as run_experiment

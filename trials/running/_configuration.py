@@ -1,7 +1,6 @@
 """What a run is, in full, as `config.json` tells it: from what a person asked for."""
 
 import datetime
-import math
 import os
 import platform
 import shlex
@@ -12,7 +11,7 @@ from typing import Any
 
 import jax
 
-from fedjax_admm._checks import InputError, count
+from fedjax_admm._checks import count
 from fedjax_admm.trials.engine import code_digest
 from fedjax_admm.trials.experiments import Experiment
 from fedjax_admm.trials.figures import FigureFiles, figure_files
@@ -33,9 +32,6 @@ class Request:
     devices: int | None = None  # of every process
     devices_per_trial: int | None = None  # over which each trial's clients are spread
     memory: int | None = None  # bytes that a device may take
-    fail_on_nan: bool = False
-    until_se: float | None = None  # standard error that suffices, of the experiment's first metric
-    profile: bool = False
     figure: FigureFiles | None = None  # which files of the figure are written
 
 
@@ -50,16 +46,9 @@ def configuration(experiment: Experiment, request: Request) -> dict[str, Any]:
     settings = experiment.resolve(request.settings or {})
     rounds = count("rounds", sizes["rounds"])
     trials = count("trials", sizes["trials"])
-    experiment.check_limits(settings, trials, rounds)
+    experiment.check_limits(settings, rounds)
     traffic = experiment.traffic(settings, rounds)
     statement, data = experiment.words(settings, rounds)
-    if request.until_se is not None and not 0 < request.until_se < math.inf:
-        raise InputError(
-            f"must be a number above 0, but it is {request.until_se:g}",
-            argument="until_se",
-            value=request.until_se,
-            remedy="give the largest standard error that suffices",
-        )
     device = jax.local_devices()[0]
     origin = experiment.origin
     return {
@@ -79,7 +68,6 @@ def configuration(experiment: Experiment, request: Request) -> dict[str, Any]:
         "metrics": experiment.labels(traffic),
         "methods": list(traffic),
         "trials": trials,
-        "until_se": request.until_se,
         "rounds": rounds,
         "seed": count("seed", sizes["seed"], at_least=0, at_most=2**32 - 1),
         "settings": {
@@ -140,8 +128,6 @@ def repeating_command(experiment: Experiment, config: Mapping[str, Any]) -> str:
     for name, value in settings_of(config).items():
         if value != experiment.defaults()[name]:
             words += ["--set", f"{name}={as_text(value)}"]
-    if config["until_se"] is not None:
-        words += ["--until-se", repr(config["until_se"])]
     # The width decides the last bits, and another machine might choose another.
     words += ["--batch", str(config["width"])]
     if config["devices_per_trial"] > 1:

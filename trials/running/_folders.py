@@ -12,11 +12,10 @@ from fedjax_admm.trials import files, folders
 from fedjax_admm.trials.engine import CHUNKS, ChunkStore, hosts
 from fedjax_admm.trials.experiments import Experiment
 from fedjax_admm.trials.figures import PICTURES, figure_files
-from fedjax_admm.trials.profiling import PROFILE
 from fedjax_admm.trials.results import ARRAYS, CONFIG, SUMMARY, check_configuration
 from fedjax_admm.trials.running._configuration import Request
 
-_WRITTEN = (ARRAYS, SUMMARY, *PICTURES)  # besides the configuration, chunks and perhaps a profile
+_WRITTEN = (ARRAYS, SUMMARY, *PICTURES)  # besides the configuration and chunks
 
 
 @contextmanager
@@ -47,9 +46,8 @@ def run_to_resume(
             remedy="leave one of them out",
             others=["overwrite"],
         )
-    subfolders = [CHUNKS, *([PROFILE] if request.profile else [])]
     inputs = inputs_of(experiment, request)
-    folders.check_places(out, (*_WRITTEN, CONFIG), subfolders=subfolders, inputs=inputs)
+    folders.check_places(out, (*_WRITTEN, CONFIG), inputs=inputs)
     if overwrite:
         return None
     if not resume:

@@ -2,7 +2,6 @@
 
 from fedjax_admm.trials.figures import figure_files
 from fedjax_admm.trials.results import Results
-from fedjax_admm.trials.running._precision import largest_error
 
 
 def summary(results: Results, folder: str) -> str:
@@ -12,9 +11,6 @@ def summary(results: Results, folder: str) -> str:
         f"{results.config['trials']} trials in {seconds['total']:.1f} s "
         f"(compile {seconds['compile']:.1f} s, run {seconds['run']:.1f} s)."
     ]
-    if results.config["until_se"] is not None:
-        metric, error = largest_error(results.arrays, results.config["metrics"], axis=1)
-        lines.append(f"The largest standard error of {metric} in the last round is {error:.2g}.")
     for method, rounds in results.nonfinite.items():
         if (rounds > 0).any():
             lines.append(

@@ -26,8 +26,6 @@ def continued(experiment: Experiment, request: Request, earlier: Mapping[str, An
     usual = {
         name: earlier[name] for name in ("trials", "rounds", "seed", "quick", "devices_per_trial")
     }
-    if earlier["status"] == "running":  # a finished one goes on because it is not enough
-        usual["until_se"] = earlier.get("until_se")
     usual |= {"batch": earlier["width"], "figure": figure_files(earlier)}
     usual = {name: value for name, value in usual.items() if getattr(request, name) is None}
     settings = dict(request.settings or {})

@@ -5,7 +5,7 @@ chunk, and written.
 """
 
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from copy import copy
 from dataclasses import dataclass, replace
 from functools import partial
@@ -13,7 +13,6 @@ from pathlib import Path
 from typing import Any
 
 import jax
-import numpy as np
 from jax.sharding import Mesh
 
 from fedjax_admm._checks import InputError
@@ -30,27 +29,20 @@ from fedjax_admm.trials.engine import (
 )
 from fedjax_admm.trials.experiments import Experiment
 from fedjax_admm.trials.figures import PICTURES, figure_files, write_figure
-from fedjax_admm.trials.profiling import PROFILE, write_trace
-from fedjax_admm.trials.results import NONFINITE_ROUND, Results, collected, load
+from fedjax_admm.trials.results import Results, collected, load
 from fedjax_admm.trials.running._configuration import (
     Request,
     configuration,
     repeating_command,
     settings_of,
 )
-from fedjax_admm.trials.running._early import EarlyFigure
 from fedjax_admm.trials.running._folders import (
     begin_run,
     inputs_of,
     locked_for_all,
     run_to_resume,
 )
-from fedjax_admm.trials.running._precision import largest_error
 from fedjax_admm.trials.running._resumption import IDENTITY, check_program, check_same, continued
-
-
-class NonFiniteError(ArithmeticError):
-    """A trial turned non-finite in a run that was told to stop then."""
 
 
 @dataclass(frozen=True)
@@ -99,17 +91,10 @@ def run_experiment(
       InputError: an argument does not fit, `out` cannot be written, holds something else or is in
         use, or the memory does not hold a trial.
       KeyboardInterrupt: the run was asked to stop; it can be resumed.
-      NonFiniteError: a trial turned non-finite, and `request.fail_on_nan`; it can be resumed too.
       StoppedElsewhereError: another process has ended the run.
       LostProcessError: another process does not answer any more.
     """
     started = time.perf_counter()
-    if request.profile and jax.process_count() > 1:
-        raise InputError(
-            f"measures one process, but there are {jax.process_count()}",
-            argument="profile",
-            remedy="leave it out",
-        )
     with locked_for_all(out):
         earlier = hosts.from_first(
             partial(run_to_resume, experiment, request, out, resume=resume, overwrite=overwrite)
@@ -117,12 +102,9 @@ def run_experiment(
         run = _configured(experiment, request, out, earlier, overwrite, started)
         try:
             outcome = _computed(run, progress)
-            results = _written(run, outcome)
+            return _written(run, outcome)
         except InputError as error:
             raise _with_advice(error, out) from error.__cause__
-        if results is not None and request.profile:
-            write_trace(out / PROFILE, *_trial(run), run.mesh, outcome.layout.width)
-        return results
 
 
 def _configured(
@@ -159,7 +141,6 @@ def _computed(run: _Run, progress: bool) -> MonteCarlo:
     """Compute the trials that are not in the folder yet."""
     store = ChunkStore(run.out / CHUNKS, locked=True, replace=run.overwrite)
     settings, sweep = settings_of(run.config), run.experiment.sweep
-    swept = settings[sweep.name]
     # Of its own size, a program with a part for each value takes longer to compile than to run.
     compact = sweep.static and settings == run.experiment.defaults()
     try:
@@ -171,9 +152,6 @@ def _computed(run: _Run, progress: bool) -> MonteCarlo:
             memory=run.request.memory,
             store=store,
             begin=partial(_begin, run, store),
-            inspect=partial(_check_finite, swept) if run.request.fail_on_nan else None,
-            enough=None if run.config["until_se"] is None else partial(_precise, run),
-            preview=_early_figure(run, progress),
             progress=progress,
             compact=compact,
         )
@@ -197,31 +175,6 @@ def _whole(run: _Run, layout: Layout, program: str) -> dict[str, Any]:
     return config | {"command": repeating_command(run.experiment, config), "status": "running"}
 
 
-def _early_figure(run: _Run, progress: bool) -> EarlyFigure | None:
-    """Return what draws the first trials of a long run, unless its figure is no PNG."""
-    if "png" not in figure_files(run.config).formats:
-        return None
-    return EarlyFigure(run.experiment, run.config, run.out, progress)
-
-
-def _precise(run: _Run, arrays: Mapping[str, np.ndarray]) -> bool:
-    """Return whether the standard errors of the first trials suffice."""
-    return largest_error(arrays, run.experiment.metrics, axis=0)[1] <= run.config["until_se"]
-
-
-def _check_finite(sweep: Sequence[float], first: int, arrays: Mapping[str, np.ndarray]) -> None:
-    """Raise `NonFiniteError` if a trial of a chunk turned non-finite."""
-    for name, rounds in arrays.items():
-        method, _, metric = name.rpartition("/")
-        if metric == NONFINITE_ROUND and rounds.any():
-            trial, value = np.argwhere(rounds)[0]
-            raise NonFiniteError(
-                f"{method} turned non-finite in trial {first + trial} at {sweep[value]:g}, "
-                f"round {rounds[trial, value]}; the chunk is kept: go on without "
-                "--fail-on-nan to have such trials counted and left out of the means."
-            )
-
-
 def _written(run: _Run, outcome: MonteCarlo) -> Results | None:
     """Have the first process write the results while the others wait; return them there."""
     if hosts.alone():
@@ -237,9 +190,6 @@ def _written(run: _Run, outcome: MonteCarlo) -> Results | None:
 def _write(run: _Run, outcome: MonteCarlo) -> Results:
     """Write the results and their figure; if that cannot be drawn, the results stay."""
     experiment = run.experiment
-    trials = len(next(iter(outcome.arrays.values())))
-    if trials < run.config["trials"]:  # they suffice; findings are those of the usual number
-        run = replace(run, config={**run.config, "trials": trials, "verdict": ""})
     config = _whole(run, outcome.layout, outcome.program)
     results = collected(config, outcome.arrays, experiment.recorded(config["rounds"]))
     if experiment.details is not None:

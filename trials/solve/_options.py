@@ -147,6 +147,6 @@ Style = Annotated[
 ]
 Format = Annotated[
     str | None,
-    text("Files of the figure: any of png,pdf,svg,pgf (png,pdf).", metavar="KIND,..."),
+    text("Files of the figure: any of png,pdf,svg (png,pdf).", metavar="KIND,..."),
 ]
 Columns = Annotated[int | None, whole("Figure width in page columns: 1 (3.5 in) or 2 (7.16 in).")]

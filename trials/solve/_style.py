@@ -7,7 +7,6 @@ from matplotlib.axes import Axes
 from matplotlib.ticker import LogLocator, NullFormatter
 
 from fedjax_admm._drawings import COLOURS
-from fedjax_admm._host import printable
 
 BLUE, RED, GREEN, PURPLE, ORANGE, BLACK, SKY = COLOURS
 GREY = "#8C8C8C"
@@ -18,7 +17,7 @@ LEVEL: dict[str, Any] = {"color": BLACK, "linestyle": ":", "linewidth": 1.6}
 
 def drawn(text: str, longest: int = 100) -> str:
     r"""Return a text with users' names as it is drawn: no mathematics, no line longer than some."""
-    lines = (printable(line) for line in text.split("\n"))
+    lines = text.split("\n")
     short = (line if len(line) <= longest else f"{line[: longest - 3]}..." for line in lines)
     return "\n".join(short).replace("$", r"\$")
 

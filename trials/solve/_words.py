@@ -5,7 +5,6 @@ from typing import Any
 
 import numpy as np
 
-from fedjax_admm._host import printable
 from fedjax_admm.trials.solve._command import Rows
 from fedjax_admm.trials.tables import Observations
 
@@ -22,9 +21,9 @@ def span(counts: np.ndarray) -> str:
 
 
 def shortened(names: Sequence[str], most: int = 4) -> str:
-    """Join names by commas as a terminal may have them; of the others, the number."""
+    """Join names by commas; of the others, the number."""
     rest = len(names) - most
-    return ", ".join(map(printable, names[:most])) + (f" and {rest} more" if rest > 0 else "")
+    return ", ".join(names[:most]) + (f" and {rest} more" if rest > 0 else "")
 
 
 def ignored_told(columns: Sequence[str], what: str = "") -> list[str]:

@@ -1,16 +1,7 @@
-r"""The one writer of CSV files: what users named never becomes a formula of who opens a table.
-
-Texts go through `escape_cell` of `fedjax_admm._host`, whose rule is exact: an apostrophe is put
-before what a spreadsheet would take for a formula, `=1+1` becomes `'=1+1`, and every reader of ours
-takes it away again (`unescape_cell`). So writing, reading and writing again gives the same bytes.
-Numbers stay numbers, negative ones too. Cells with separators, quotes or ends of lines stand in
-quotes, and a quote within is doubled, as RFC 4180 says.
-"""
+r"""The one writer of CSV files: numbers stay numbers, and texts are quoted as RFC 4180 says."""
 
 from collections.abc import Iterable, Sequence
 from typing import Any
-
-from fedjax_admm._host import escape_cell
 
 _QUOTED = frozenset(',;|"\r\n\t')
 
@@ -31,6 +22,6 @@ def _line(row: Sequence[Any]) -> str:
 def _cell(value: Any) -> str:
     text = "" if value is None else str(value)
     if isinstance(value, str):
-        text = escape_cell(text).encode(errors="replace").decode()
+        text = text.encode(errors="replace").decode()
     quoted = text.replace('"', '""')
     return f'"{quoted}"' if _QUOTED.intersection(text) else text

@@ -55,15 +55,6 @@ def reference():
     return simulate(chunk=TRIALS).arrays
 
 
-def test_the_first_trials_are_seen_while_more_are_computed(reference):
-    seen = []
-    simulate(chunk=16, preview=lambda arrays, seconds: seen.append((arrays, seconds)))
-    assert [len(arrays["final"]) for arrays, _ in seen] == [16, 32, 48]
-    for arrays, seconds in seen:
-        assert seconds > 0
-        np.testing.assert_array_equal(arrays["trace"], reference["trace"][: len(arrays["trace"])])
-
-
 @pytest.mark.bits
 @pytest.mark.parametrize(("chunk", "devices"), [(7, 1), (8, 2), (None, 2)])
 def test_chunks_and_devices_change_no_bit(reference, chunk, devices):

@@ -24,7 +24,6 @@ def swept(name="share", values=(0.0, 0.4), label="share"):
         ({"metrics": {"messages": "label"}}, "must not be 'messages'"),
         ({"sweep": swept("rate")}, "the sweep of consensus must not be 'rate'"),
         ({"sweep": swept(values=(1.0, 1.0))}, "must be a tuple of different finite numbers"),
-        ({"sweep": swept(label="\x07")}, "the label of share of consensus"),
     ],
 )
 def test_an_experiment_tells_what_does_not_fit(changes, words):

@@ -161,25 +161,21 @@ def test_files_are_the_same_each_time_and_change_no_setting(tmp_path):
         figures.save_figure(
             figure,
             tmp_path / folder,
-            formats=("png", "pdf", "svg", "pgf"),
+            formats=("png", "pdf", "svg"),
             style=replace(figures.figure_style("paper", 2), dots=100),
             caption="A caption.\n",
         )
     assert dict(matplotlib.rcParams) == before
-    names = ["figure.pdf", "figure.pgf", "figure.png", "figure.svg", "figure.txt"]
+    names = ["figure.pdf", "figure.png", "figure.svg", "figure.txt"]
     assert sorted(path.name for path in (tmp_path / "one").iterdir()) == names
     for name in names:
         assert (tmp_path / "one" / name).read_bytes() == (tmp_path / "two" / name).read_bytes()
-    pdf, svg, pgf = (
-        (tmp_path / "one" / f"figure.{kind}").read_bytes() for kind in ("pdf", "svg", "pgf")
-    )
+    pdf, svg = ((tmp_path / "one" / f"figure.{kind}").read_bytes() for kind in ("pdf", "svg"))
     # Fonts are embedded as TrueType, none as Type 3, which publishers refuse.
     assert b"/FontFile2" in pdf
     assert b"/Type3" not in pdf
     assert b"<text" not in svg
     assert not re.search(rb"20\d\d-\d\d-\d\d", svg)
-    assert pgf.count(rb"\begin{pgfscope}") == pgf.count(rb"\end{pgfscope}") > 10
-    assert pgf.count(b"{") == pgf.count(b"}")
 
 
 def test_a_caption_says_what_is_shown():
@@ -234,7 +230,7 @@ def test_letters_are_smaller_where_a_figure_would_be_taller_than_its_page(name, 
 @pytest.mark.parametrize(
     ("asked", "sentence"),
     [
-        ({"format": "png,gif"}, "format must be of png, pdf, svg and pgf, .* holds 'gif'"),
+        ({"format": "png,gif"}, "format must be of png, pdf and svg, .* holds 'gif'"),
     ],
 )
 def test_what_does_not_exist_is_refused(asked, sentence):

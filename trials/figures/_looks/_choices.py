@@ -6,7 +6,7 @@ from typing import Any
 
 from fedjax_admm._checks import InputError, listed, one_line
 
-FORMATS = ("png", "pdf", "svg", "pgf")
+FORMATS = ("png", "pdf", "svg")
 CAPTION = "txt"
 PICTURES = tuple(f"figure.{kind}" for kind in (*FORMATS, CAPTION))
 """The names that files of a run's figure may have: its pictures, and its caption."""

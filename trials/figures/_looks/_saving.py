@@ -28,8 +28,6 @@ _ALIKE: Any = {
     "pdf.fonttype": 42,
     "svg.fonttype": "path",
     "svg.hashsalt": "fedjax-admm",
-    "pgf.rcfonts": False,
-    "pgf.texsystem": "pdflatex",
 }
 _DATES: dict[str, dict[str, Any]] = {"pdf": {"CreationDate": None}, "svg": {"Date": None}}
 
@@ -49,8 +47,7 @@ def save_figure(
       figure: it takes the style, and keeps it.
       folder: where the files go; they replace others of their names.
       name: of the files.
-      formats: "png", "pdf" (fonts embedded), "svg" (letters as outlines) or "pgf" (letters are set
-        by the LaTeX that reads it, in its document's font; no LaTeX is needed to write it).
+      formats: "png", "pdf" (fonts embedded) or "svg" (letters as outlines).
       style: how it looks; None leaves it as it was drawn.
       caption: what is written into `name.txt`.
     """
@@ -101,9 +98,4 @@ def _laid_out(figure: "Figure", dots: float) -> Iterator[None]:
 
 
 def _write(figure: "Figure", kind: str, dots: float, file: BinaryIO) -> None:
-    if kind == "pgf":
-        from fedjax_admm.trials.figures._looks._pgf import write_pgf
-
-        write_pgf(figure, file)
-    else:
-        figure.savefig(file, format=kind, dpi=dots, metadata=_DATES.get(kind, {}))
+    figure.savefig(file, format=kind, dpi=dots, metadata=_DATES.get(kind, {}))

@@ -4,7 +4,6 @@ import numpy as np
 from matplotlib.figure import Figure
 
 from fedjax_admm._drawings import COLOURS
-from fedjax_admm._host import printable
 from fedjax_admm.trials.solve._style import BLACK, BLUE, GREY, RED, add_grid, drawn
 from fedjax_admm.trials.solve.localization._path import LEVEL, LocatedPath
 
@@ -31,9 +30,7 @@ def _draw_map(axes, found: LocatedPath) -> None:
     axes.plot([], [], "o", markerfacecolor="none", color=BLACK, label=f"{LEVEL:.0%} ellipses")
     axes.scatter(*log.anchors.T[:2], marker="^", s=60, color=BLACK, zorder=5, label="anchor")
     for name, place in zip(log.names, log.anchors, strict=True):
-        axes.annotate(
-            drawn(printable(name), 12), place[:2], xytext=(5, 5), textcoords="offset points"
-        )
+        axes.annotate(drawn(name, 12), place[:2], xytext=(5, 5), textcoords="offset points")
     if found.rejected.any():
         lost = places[found.rejected].T[:2]
         axes.scatter(*lost, marker="x", color=RED, s=25, zorder=4, label="range rejected")
@@ -54,7 +51,7 @@ def _draw_residuals(axes, found: LocatedPath) -> None:
             ".",
             markersize=3,
             color=COLOURS[each % len(COLOURS)],
-            label=drawn(printable(name), 12) if each < 12 else None,
+            label=drawn(name, 12) if each < 12 else None,
         )
     out = found.rejected
     if out.any():

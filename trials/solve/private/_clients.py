@@ -14,7 +14,6 @@ from fedjax_admm.trials.solve.private._settings import PrivateSettings
 from fedjax_admm.trials.tables import NodeGraph, Observations, read_node_graph, read_observations
 
 DEFAULT_DEGREE, GRAPH_SEED = 3.0, 2025
-_MOST_ISOLATED = 5.0  # expected number of nodes without edges in a draw: 150 draws are needed then
 
 
 def read_clients(path: Path, settings: PrivateSettings) -> Observations:
@@ -65,10 +64,10 @@ def samples_per_row(observations: Observations) -> int:
 def build_client_graph(clients: tuple[str, ...], settings: PrivateSettings) -> NodeGraph:
     """Read the graph of the clients from `settings.edges`, or draw one that is connected.
 
-    A drawn one has `settings.degree` neighbours in the mean; the larger of 3 and log(clients) if
-    None, and at most clients - 1. The graph is public, and so is the seed of the draw.
+    A drawn one has the larger of 3 and log(clients) neighbours in the mean, and at most
+    clients - 1. The graph is public, and so is the seed of the draw.
     """
-    number, edges, degree = len(clients), settings.edges, settings.degree
+    number, edges = len(clients), settings.edges
     if edges is not None:
         found = read_node_graph(edges, clients)
         lost = np.flatnonzero(np.asarray(components(found.graph)))
@@ -78,17 +77,7 @@ def build_client_graph(clients: tuple[str, ...], settings: PrivateSettings) -> N
                 f"{clients[0]!r} to {clients[lost[0]]!r}; add edges."
             )
         return found
-    seed = GRAPH_SEED if settings.graph_seed is None else settings.graph_seed
-    if degree is None:
-        degree = min(max(DEFAULT_DEGREE, math.log(number)), number - 1.0)
-    least = max(2 * (number - 1) / number, math.log(number / _MOST_ISOLATED))
-    if not least - 1e-9 <= degree <= number - 1:
-        raise settings.mistake(
-            f"must be between {math.ceil(100 * least) / 100:g} and {number - 1} for a connected "
-            f"graph of {number} clients to be drawn, but it is {degree:g}; or give one with "
-            "{edges}",
-            "degree",
-        )
+    degree = min(max(DEFAULT_DEGREE, math.log(number)), number - 1.0)
     num_edges = max(round(degree * number / 2), number - 1)
-    graph = connected_graph(jax.random.key(seed), number, num_edges)
-    return NodeGraph(graph, f"drawn, mean degree {2 * num_edges / number:.3g}, seed {seed}")
+    graph = connected_graph(jax.random.key(GRAPH_SEED), number, num_edges)
+    return NodeGraph(graph, f"drawn, mean degree {2 * num_edges / number:.3g}, seed {GRAPH_SEED}")

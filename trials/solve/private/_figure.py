@@ -7,7 +7,7 @@ import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
-from fedjax_admm.privacy import NOMINAL, rounded_up
+from fedjax_admm.privacy import rounded_up
 from fedjax_admm.trials.solve._style import FIRST, SECOND, add_grid, drawn, make_logarithmic
 from fedjax_admm.trials.solve.private._fit import PrivateFit
 
@@ -17,8 +17,6 @@ _NO_NOISE = "no noise, no guarantee"
 
 def label_of(fit: PrivateFit) -> str:
     """Return what is said beside every epsilon: nothing where it is guaranteed."""
-    if not fit.settings.clipped:
-        return NOMINAL
     return _NO_NOISE if np.isinf(fit.settings.epsilon) else ""
 
 

@@ -100,9 +100,7 @@ def plan_of(settings: PrivateSettings) -> Plan:
 def solver_of(settings: PrivateSettings, plan: Plan) -> Any:
     """Return the method with its releases; of settings that are complete."""
     given = vars(settings)
-    # Without noise no norm counts.
-    clip, norm = (given["clip"], None) if settings.clipped else (None, settings.nominal_norm or 1.0)
-    release = gaussian_release(plan, clip, nominal_norm=norm)
+    release = gaussian_release(plan, given["clip"])
     if settings.method == P_ADMM:
         return p_admm(release, rho=given["rho"])
     steps = power_decay(given["step"], given["power"])
@@ -128,7 +126,7 @@ def fit_private(
         network.graph,
         observations.features,
         observations.targets,
-        LOSSES[settings.loss](settings.huber_threshold),
+        LOSSES[settings.loss](),
         l1=settings.l1,
         l2=settings.l2,
     )
@@ -198,8 +196,7 @@ def shortfall(
       These three; "clipped", the share of the samples whose gradient at w is longer than the norm;
       "minimiser", the length of w_c. None of them is protected.
     """
-    norms = [settings.clip, _NO_CLIP] if settings.clipped else [settings.clip]
-    silent = [replace(settings, epsilon=math.inf, clip=norm) for norm in norms]
+    silent = [replace(settings, epsilon=math.inf, clip=norm) for norm in (settings.clip, _NO_CLIP)]
     models = []
     for i, each in enumerate(silent):
         solver = solver_of(each, plan_of(each))
@@ -208,9 +205,9 @@ def shortfall(
     best = np.asarray(problem.optimum, np.float64)
     ends = [_apart(each, best) for each in models]
     rounds = float(np.fmin.reduce(ends))
-    clip = float(settings.clip or 0) if settings.clipped else math.inf
+    ended = jnp.asarray(models[0], problem.features.dtype)
     return {
-        "clipped": clipped_share(problem, jnp.asarray(models[0], problem.features.dtype), clip),
+        "clipped": clipped_share(problem, ended, settings.clip),
         "clipping": ends[0] - rounds,
         "rounds": rounds,
         "noise": _apart(released, models[0]),

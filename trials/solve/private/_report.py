@@ -9,8 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from fedjax_admm._host import printable
-from fedjax_admm.privacy import NOMINAL, accountant, rounded_up
+from fedjax_admm.privacy import accountant, rounded_up
 from fedjax_admm.trials.results import CONFIG
 from fedjax_admm.trials.solve._command import MODELS, Rows, Solution
 from fedjax_admm.trials.solve._words import (
@@ -37,7 +36,7 @@ def solution(fit: PrivateFit, title: str) -> Solution:
     ledger = _ledger(fit)
     privacy = {
         "label": label,
-        "statement": fit.plan.statement(clipped=settings.clipped).splitlines(),
+        "statement": fit.plan.statement(clipped=True).splitlines(),
         "limits": limits(fit),
         "ledger": ledger,
     }
@@ -88,7 +87,7 @@ def summary(fit: PrivateFit) -> str:
         *ignored_told(network.ignored, "the edges"),
         _method_told(fit),
         "",
-        fit.plan.statement(clipped=fit.settings.clipped),
+        fit.plan.statement(clipped=True),
         *limits(fit),
         "",
         *_warnings(fit),
@@ -147,28 +146,16 @@ def title_of(fit: PrivateFit, title: str) -> str:
 def _method_told(fit: PrivateFit) -> str:
     settings = fit.settings
     numbers = {name: getattr(settings, name) for name in METHODS[settings.method]}
-    loss = settings.loss
-    if settings.huber_threshold is not None:
-        loss += f" (threshold {settings.huber_threshold:g})"
-    norm = (
-        f"gradients of samples clipped to norm {settings.clip:g}"
-        if settings.clipped
-        else f"gradients not clipped ({NOMINAL})"
-    )
+    norm = f"gradients of samples clipped to norm {settings.clip:g}"
     shown = ", ".join(f"{name} {value:g}" for name, value in numbers.items())
     return (
-        f"Method {settings.method}: {shown}; loss {loss}, l1 {settings.l1:g}, l2 {settings.l2:g}; "
-        f"{settings.rounds} rounds, {norm}."
+        f"Method {settings.method}: {shown}; loss {settings.loss}, l1 {settings.l1:g}, "
+        f"l2 {settings.l2:g}; {settings.rounds} rounds, {norm}."
     )
 
 
 def _warnings(fit: PrivateFit) -> list[str]:
     lines, settings = [], fit.settings
-    if not settings.clipped:
-        lines.append(
-            "Warning: without clipping no sample is protected, whatever epsilon says "
-            f"({NOMINAL}): --clip needs a number for a guarantee."
-        )
     fewest = int(fit.observations.counts.min())
     if settings.delta > 1 / fewest:
         lines.append(
@@ -192,7 +179,7 @@ def _spent_told(fit: PrivateFit) -> list[str]:
             f"{noise.min():.3g} to {noise.max():.3g}; what is left of earlier noise comes on top."
         )
     lines.append("Mean of the released models:")
-    named = [printable(name) for name in columns[:8]]
+    named = list(columns[:8])
     width = max(map(len, named))
     shown = zip(named, fit.released.mean(0), strict=False)
     lines += [f"  {name:<{width}} {value:>12.5g}" for name, value in shown]
@@ -217,13 +204,11 @@ def _evaluation_told(fit: PrivateFit, evaluation: Mapping[str, np.ndarray]) -> l
 
 def shortfall_told(settings: PrivateSettings, parts: Mapping[str, float]) -> list[str]:
     """Return which of clipping, rounds and noise keeps the released models from the minimiser."""
-    sentences = {}
-    if settings.clipped:
-        sentences["clipping"] = (
-            f"{100 * parts['clipped']:.3g} % of the samples have a gradient longer than --clip "
-            f"{settings.clip:g} where a run without noise ends, {parts['clipping']:.3g} farther "
-            "from the minimiser for it. A larger --clip clips fewer, and needs more noise."
-        )
+    sentences = {
+        "clipping": f"{100 * parts['clipped']:.3g} % of the samples have a gradient longer than "
+        f"--clip {settings.clip:g} where a run without noise ends, {parts['clipping']:.3g} farther "
+        "from the minimiser for it. A larger --clip clips fewer, and needs more noise."
+    }
     bare = "noise and clipping" if parts["clipping"] > 0 else "noise"
     sentences["rounds"] = (
         f"{settings.rounds} rounds without {bare} end {parts['rounds']:.3g} from the minimiser. "

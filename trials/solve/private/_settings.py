@@ -1,6 +1,5 @@
 """The options of `solve private`."""
 
-import math
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -30,14 +29,13 @@ METHODS: dict[str, dict[str, float]] = {
     SUBGRADIENT: {"step": 0.3, "power": 0.5},
     P_ADMM: {"rho": 3.0},
 }
-LOSSES: dict[str, Callable[[Any], Any]] = {
-    "squared": lambda _: losses.squared(),
-    "absolute": lambda _: losses.absolute(),
-    "huber": lambda threshold: losses.huber(threshold),
-    "logistic": lambda _: losses.logistic(),
+LOSSES: dict[str, Callable[[], Any]] = {
+    "squared": losses.squared,
+    "absolute": losses.absolute,
+    "huber": losses.huber,
+    "logistic": losses.logistic,
 }
 ACCOUNTINGS = ("zcdp", "advanced", "basic")
-NO_CLIPPING = "none"
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -63,18 +61,9 @@ class PrivateSettings(Settings):
         number("Privacy of the whole run; inf for no noise.", above=0, infinite=True),
     ]
     clip: Annotated[
-        Any,
-        number(
-            "Norm to which gradients of samples are clipped, chosen without the data; none "
-            "guarantees nothing.",
-            above=0,
-            word=NO_CLIPPING,
-        ),
-    ] = None
-    nominal_norm: Annotated[
-        float | None,
-        number("With --clip none: the norm in the noise; it guarantees nothing.", above=0),
-    ] = None
+        float,
+        number("Norm to which gradients of samples are clipped, chosen without the data.", above=0),
+    ]
     delta: Annotated[
         float, number("Probability of failure of the guarantee.", above=0, below=1)
     ] = 1e-5
@@ -89,9 +78,6 @@ class PrivateSettings(Settings):
     ] = 0.985
     method: Annotated[str, choice("Method that the clients run.", METHODS)] = ADMM
     loss: Annotated[str, choice("Loss of one sample.", LOSSES)] = "squared"
-    huber_threshold: Annotated[
-        float | None, number("Where the Huber loss becomes linear (1).", above=0)
-    ] = None
     l1: Annotated[
         float, number("Weight of ||w||_1; not to be computed from the data.", at_least=0)
     ] = 0.0
@@ -115,10 +101,6 @@ class PrivateSettings(Settings):
         Path | None,
         text("File head,tail or source,target: who sends to whom (drawn).", kind=Path),
     ] = None
-    degree: Annotated[
-        float | None, number("Mean number of neighbours if drawn (3, or log(clients)).")
-    ] = None
-    graph_seed: Annotated[int | None, random_seed("Seed of the drawn graph; public (2025).")] = None
     seed: Annotated[
         int | None,
         random_seed("Seed of the noise, for tests: who knows it can take the noise away (secret)."),
@@ -133,22 +115,6 @@ class PrivateSettings(Settings):
 
     def check_together(self) -> None:
         """Check how options go together."""
-        if self.clip is None:
-            raise self.mistake(
-                "must be given: the norm to which the gradient of every sample is clipped, chosen "
-                "without looking at the data; {clip} none clips nothing and guarantees nothing",
-                "clip",
-            )
-        if self.clipped and self.nominal_norm is not None:
-            raise self.mistake("goes with {clip} none only; leave it out", "nominal_norm")
-        if not self.clipped and self.nominal_norm is None and self.epsilon < math.inf:
-            raise self.mistake(
-                "none needs {nominal_norm}, the number that takes the place of the clipping norm "
-                "in the noise; it guarantees nothing",
-                "clip",
-            )
-        if self.loss != "huber" and self.huber_threshold is not None:
-            raise self.mistake("goes with {loss} huber only; leave it out", "huber_threshold")
         for name in ("rho", "step", "power"):
             if getattr(self, name) is not None and name not in METHODS[self.method]:
                 raise self.mistake(f"{self.method} has no {{{name}}}; leave it out", "method")
@@ -162,9 +128,6 @@ class PrivateSettings(Settings):
             raise self.mistake(
                 f"p-admm needs {{l1}} 0, but it is {self.l1:g}; take {{method}} zcdp-nfl", "method"
             )
-        for name in ("degree", "graph_seed"):
-            if self.edges is not None and getattr(self, name) is not None:
-                raise self.mistake("is for graphs that are drawn; leave it or {edges} out", name)
 
     def wide(self) -> bool:
         """Return what was asked for."""
@@ -193,14 +156,7 @@ class PrivateSettings(Settings):
         return _report.solution(fit, title)
 
     def complete(self) -> "PrivateSettings":
-        """Return the settings with all numbers that the method and the loss have."""
-        defaults = dict(METHODS[self.method])
-        if self.loss == "huber":
-            defaults["huber_threshold"] = 1.0
+        """Return the settings with all numbers that the method has."""
+        defaults = METHODS[self.method]
         missing = {name: value for name, value in defaults.items() if getattr(self, name) is None}
         return replace(self, **missing)
-
-    @property
-    def clipped(self) -> bool:
-        """Return whether gradients are clipped: without that, no epsilon is guaranteed."""
-        return self.clip != NO_CLIPPING

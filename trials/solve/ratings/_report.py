@@ -4,7 +4,6 @@ from collections.abc import Iterable, Sequence
 
 import numpy as np
 
-from fedjax_admm._host import printable
 from fedjax_admm.trials.solve._command import MODELS, Rows, Solution
 from fedjax_admm.trials.solve._words import amount, ignored_told, span
 from fedjax_admm.trials.solve.ratings._figure import draw_ratings_fit
@@ -199,8 +198,8 @@ def _remarks(fit: RatingsFit) -> list[str]:
 
 def _items_told(fit: RatingsFit, user: int, items: Sequence[int]) -> list[str]:
     table = fit.table
-    name = f"User {printable(str(table.user_ids[user]))}"
-    names = [printable(str(table.item_ids[item])) for item in items]
+    name = f"User {table.user_ids[user]!s}"
+    names = [str(table.item_ids[item]) for item in items]
     if not items:
         return [f"{name} has rated all items that have at least {KNOWN} ratings."]
     stars = np.clip(fit.factors.stars(user), table.values.min(), table.values.max())
