@@ -109,7 +109,6 @@ def test_solver_with_an_exchange(name, only):
         sends,
         problem,
         clients=kept(name, sends.participants(problem)[-1]),
-        shapes=case.shapes(problem),
         rounds=4,
         bits=TOLERANCE,
         only=only,
