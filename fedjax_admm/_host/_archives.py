@@ -155,6 +155,7 @@ def read_archive(
             for name in names:
                 with archive.open(name) as member:
                     array = np.lib.format.read_array(member, allow_pickle=False)
+                    member.read()  # its checksum is compared at its end
                 arrays[name.removesuffix(_ARRAY)] = array
             for name, dtype in foreign.items():
                 arrays[name] = arrays[name].view(dtype)

@@ -65,8 +65,8 @@ def content(make):
 
 
 def flipped(whole: bytes) -> bytes:
-    middle = len(whole) // 2
-    return whole[:middle] + bytes([whole[middle] ^ 1]) + whole[middle + 1 :]
+    last = whole.index(b"PK\x01\x02") - 1  # of the last array, before the list of members
+    return whole[:last] + bytes([whole[last] ^ 1]) + whole[last + 1 :]
 
 
 class Loud:
