@@ -58,7 +58,6 @@ class BalancedPenalty:
     )
     ratio: jax.Array = ranged(at_least=1)  # shape=(): how unequal residuals may be, mu
     factor: jax.Array = ranged(above=1)  # shape=(): by which rho is multiplied or divided, tau
-    target: jax.Array = positive()  # shape=(): of the primal residual over the dual one, xi
     period: int = counted()
     until: int | None = declared(optional(count, at_least=0), static=True)
 
@@ -71,8 +70,8 @@ class BalancedPenalty:
         rounds = memory + jnp.any(seen.active).astype(jnp.int32)
         turn = (rounds > memory) & (rounds % self.period == 0) & _adapting(rounds, self.until)
         primal, dual = (jax.lax.stop_gradient(residual) for residual in _residuals(seen))
-        up = turn & (primal > self.target * self.ratio * dual)
-        down = turn & (dual > self.ratio / self.target * primal)
+        up = turn & (primal > self.ratio * dual)
+        down = turn & (dual > self.ratio * primal)
         rho = seen.rho
         return jnp.where(up, rho * self.factor, jnp.where(down, rho / self.factor, rho)), rounds
 
@@ -83,7 +82,6 @@ def balanced_penalty(
     period: int = 2,
     ratio: ArrayLike = 10.0,
     factor: ArrayLike = 2.0,
-    target: ArrayLike = 1.0,
     until: int | None = None,
 ) -> BalancedPenalty:
     r"""Build `BalancedPenalty`: every so many rounds rho is made larger or smaller for all.
@@ -92,9 +90,9 @@ def balanced_penalty(
 
         r = ||(w_i - m)|| / max(||(w_i)||, sqrt(N) ||m||),   d = ||(rho_i (z - m))|| / ||(zeta_i)||
 
-    rho is multiplied by `factor` if r > target ratio d, and divided by it if d > (ratio / target)
-    r. Losses, regulariser and initial rho multiplied by one number leave all decisions as they are,
-    which those from residuals that are not relative would not survive.
+    rho is multiplied by `factor` if r > ratio d, and divided by it if d > ratio r. Losses,
+    regulariser and initial rho multiplied by one number leave all decisions as they are, which
+    those from residuals that are not relative would not survive.
 
     Args:
       initial: the first rho, a number or one per client (clients,); about the largest curvature of
@@ -102,7 +100,6 @@ def balanced_penalty(
       period: rounds between attempts; rounds in which nobody takes part do not count.
       ratio: mu; how unequal the residuals may be, at least 1.
       factor: tau, above 1.
-      target: xi; of r / d.
       until: the last of such rounds in which rho may change; every round if None.
 
     Reference: B. Wohlberg, "ADMM Penalty Parameter Selection by Residual Balancing",

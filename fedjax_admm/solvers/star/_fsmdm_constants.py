@@ -37,31 +37,28 @@ FSMDM_PRESETS = MappingProxyType(
 """Named constants for 21 sensors in a cube of 60 m."""
 
 
-def fsmdm_convergence_conditions(
-    c: float, d: float, alpha: float, beta: float, tolerance: float = 1e-9
-) -> dict[str, bool]:
+def fsmdm_convergence_conditions(c: float, d: float, alpha: float, beta: float) -> dict[str, bool]:
     """Tell which conditions of the convergence theorem hold.
 
     The paper proves convergence to a stationary point (not to the target: localisation has local
     minima) for `beta d >= sqrt(80)` and `alpha c >= sqrt(3/2)`. The published constants meet the
-    second one with equality, hence the relative tolerance.
+    second one with equality, hence the relative tolerance of 1e-9.
 
     Args:
       c: sigma_psi = c sqrt(k).
       d: sigma_xi = d sqrt(k).
       alpha: mu_phi = alpha / sqrt(k).
       beta: mu_h = beta / sqrt(k).
-      tolerance: relative.
 
     Returns:
       `{"beta d >= sqrt(80)": bool, "alpha c >= sqrt(3/2)": bool}`.
     """
-    constants = {"c": c, "d": d, "alpha": alpha, "beta": beta, "tolerance": tolerance}
+    constants = {"c": c, "d": d, "alpha": alpha, "beta": beta}
     for name, value in constants.items():
         _checks.number(name, value, at_least=0)
     return {
-        "beta d >= sqrt(80)": beta * d >= math.sqrt(80) * (1 - tolerance),
-        "alpha c >= sqrt(3/2)": alpha * c >= math.sqrt(1.5) * (1 - tolerance),
+        "beta d >= sqrt(80)": beta * d >= math.sqrt(80) * (1 - 1e-9),
+        "alpha c >= sqrt(3/2)": alpha * c >= math.sqrt(1.5) * (1 - 1e-9),
     }
 
 
