@@ -163,6 +163,7 @@ def test_an_eigenvalue_is_minus_one_at_the_largest_safe_step(shape):
         assert worst.real < -1
 
 
+@pytest.mark.kin(1)
 @pytest.mark.usefixtures("x64")
 @pytest.mark.parametrize("shape", SHAPES)
 def test_runs_converge_below_it_and_diverge_above_it(shape):

@@ -24,6 +24,7 @@ def whole():
     return begin()
 
 
+@pytest.mark.thorough
 @pytest.mark.bits
 def test_a_killed_process_goes_on_to_the_same_bits(tmp_path, whole, capsys):
     path = tmp_path / "run.npz"
@@ -129,6 +130,7 @@ def test_every_type_is_kept_to_the_bits(tmp_path):
         assert (there.dtype, there.tobytes()) == (leaf.dtype, leaf.tobytes())
 
 
+@pytest.mark.thorough
 def test_a_batch_of_runs_is_saved_whole(tmp_path):
     def batch(rounds):
         solver, problem, _ = call()

@@ -137,7 +137,7 @@ def constant(solver, problem, state):
     return jnp.ones(())
 
 
-@pytest.mark.kin(1)
+@pytest.mark.thorough
 @pytest.mark.bits
 @pytest.mark.parametrize("blocks", [1, 5])
 def test_an_interrupted_run_gives_what_is_done_and_goes_on(blocks, interrupt_after, capsys):

@@ -49,6 +49,7 @@ def assert_same(first, second):
     chex.assert_trees_all_close(first, second, rtol=1e-9, atol=1e-11)
 
 
+@pytest.mark.kin(1)
 @pytest.mark.parametrize(
     ("solver", "options"),
     [

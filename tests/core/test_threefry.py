@@ -24,6 +24,7 @@ DRAWS = {
 }
 
 
+@pytest.mark.kin(3)
 @pytest.mark.parametrize("draw", DRAWS.values(), ids=DRAWS)
 def test_numbers_are_those_of_jax(draw):
     key = jax.random.key(3)

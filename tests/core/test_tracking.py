@@ -68,6 +68,7 @@ def test_it_is_a_loop_of_runs_that_begin_where_the_last_one_ended():
         assert found.trace["messages"][k] == run.trace["messages"][0]
 
 
+@pytest.mark.thorough
 def test_more_rounds_per_sample_follow_a_target_more_closely():
     problems, errors = moving(), []
     for rounds in (1, 10):
@@ -78,6 +79,7 @@ def test_more_rounds_per_sample_follow_a_target_more_closely():
     assert errors[1] < 0.4
 
 
+@pytest.mark.thorough
 def test_the_regret_is_the_difference_of_the_sums_of_losses():
     problems = moving(noise=0.5)
     found = fa.track(
@@ -103,6 +105,7 @@ def shifted(state):
     return jax.tree.map(move, state)
 
 
+@pytest.mark.thorough
 def test_a_window_of_positions_with_a_chain_penalty_moves_along():
     """One or two ranges per time: only the penalty between times makes them a path."""
     random = np.random.default_rng(1)

@@ -61,6 +61,7 @@ def loss(problem, model):
     return total
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize(
     "case",
     [

@@ -176,6 +176,7 @@ def test_factors_that_differ_between_anchors_are_found_where_they_are():
     np.testing.assert_allclose(own.scales, 1, atol=0.01)
 
 
+@pytest.mark.thorough
 def test_a_clock_that_walks_is_found_with_the_path():
     which, ranges, times, truth, *_ = driven(offsets=0 * OFFSETS, scale=1.0, rows=300)
     random = np.random.default_rng(5)
@@ -215,6 +216,7 @@ def test_moves_that_nobody_knows_leave_the_ranges_to_tell():
     assert np.sqrt(np.mean(errors[~silent] ** 2)) < 0.2
 
 
+@pytest.mark.thorough
 def test_space():
     random = np.random.default_rng(3)
     anchors = random.uniform(-20, 20, (7, 3))
@@ -226,6 +228,7 @@ def test_space():
     assert np.sqrt(np.mean(np.sum((np.asarray(found.positions) - truth) ** 2, 1))) < 0.2
 
 
+@pytest.mark.thorough
 def test_ranges_of_one_time_share_a_place():
     which, ranges, times, *_ = driven(rows=150)
     times = times.repeat(2)[:150]

@@ -178,7 +178,7 @@ def test_derivatives_of_plans_are_finite_differences(name, x64):
             np.testing.assert_allclose(one, other, atol=1e-9)
 
 
-@pytest.mark.kin(1)
+@pytest.mark.thorough
 @pytest.mark.parametrize("seed", [7, 8])
 def test_marginals_of_plans_in_blocks_have_one_derivative_in_both_directions(seed, x64):
     """Fewer than nine positive entries do not connect ten rows and columns.

@@ -73,6 +73,7 @@ def test_every_leaf_keeps_its_dtype_and_those_that_are_not_touched_are_the_same_
     assert found["count"] is tree["count"]
 
 
+@pytest.mark.thorough
 def test_a_map_that_approximates_goes_into_trees_and_other_maps():
     """It returned its gap beside the point, and the tree had the pair as its leaf."""
     image = jnp.asarray([[1.0, 2.0], [0.0, 4.0]])

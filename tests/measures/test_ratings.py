@@ -156,6 +156,7 @@ def test_measures_in_single_precision():
     compare(found, truth("l2", state), jnp.float32, 1e-5)
 
 
+@pytest.mark.thorough
 @pytest.mark.usefixtures("x64")
 def test_the_residual_is_zero_at_a_stationary_point():
     """With zero factors, Y = -gradient = 0 and W = V: no direction pulls, not even at a kink."""

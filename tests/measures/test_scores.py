@@ -120,6 +120,7 @@ def seen(solver, problem, state):
     }
 
 
+@pytest.mark.thorough
 def test_in_a_run_and_on_other_samples_after_it():
     """Personal models fit their own clients' samples better than each other's."""
     clients = [(x.astype(np.float32), y) for x, y in data()]

@@ -78,6 +78,7 @@ def everything():
     )
 
 
+@pytest.mark.kin(1)
 @pytest.mark.usefixtures("x64")
 @pytest.mark.parametrize("build", [fed_mc_admm, fed_mavg])
 def test_equations_hold_where_everything_happens_to_messages(build):

@@ -58,7 +58,7 @@ def test_a_norm_shrinks_the_clusters_towards_each_other_by_its_weight_per_client
     np.testing.assert_allclose(shifts(penalties.group_l2(WEIGHT)), WEIGHT / SIZE, rtol=0.1)
 
 
-@pytest.mark.kin(1)
+@pytest.mark.thorough
 @pytest.mark.parametrize(
     "build", [lambda: penalties.group_mcp(WEIGHT, 1.0), lambda: penalties.group_scad(WEIGHT, 2.5)]
 )

@@ -24,6 +24,7 @@ def test_prox_of_squares_solves_the_linear_system(order):
     np.testing.assert_allclose(penalty.value(jnp.asarray(path)), 0.35 * np.sum(bend**2))
 
 
+@pytest.mark.kin(1)
 @pytest.mark.parametrize("order", [1, 2])
 def test_prox_of_sizes_is_a_minimiser(order):
     generator = np.random.default_rng(order)

@@ -135,6 +135,7 @@ def test_no_proximal_step_leaves_a_client_worse(loss, inner):
 # --- runs -----------------------------------------------------------------------------------------
 
 
+@pytest.mark.thorough
 def test_a_loss_with_kinks_comes_to_its_optimum():
     """L-BFGS alone ended 36,338 times the optimum above it."""
     data = clients()

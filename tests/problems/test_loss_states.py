@@ -208,6 +208,7 @@ def test_states_move_where_clients_compute_alone(method):
     jax.tree.map(partial(np.testing.assert_allclose, rtol=1e-9, atol=1e-11), found, states)
 
 
+@pytest.mark.kin(1)
 @pytest.mark.parametrize("method", ["fed_admm", "fed_dyn", "fed_dr"])
 @pytest.mark.parametrize("batch", [None, 2])
 def test_methods_at_their_defaults_move_the_states_once_per_step(method, batch):
@@ -295,6 +296,7 @@ def test_a_deployment_keeps_the_states_of_a_run():
         fa.deploy.in_process(solver_of("fed_admm"), problem(average_state=True), key, rounds=1)
 
 
+@pytest.mark.thorough
 def test_a_checkpoint_holds_the_states(tmp_path):
     def train(rounds, **more):
         arguments = solver_of("fed_avg"), problem(), jax.random.key(2)
@@ -362,6 +364,7 @@ def test_the_state_after_a_sum_is_the_mean_over_samples():
         np.testing.assert_allclose(found, factor @ client["x"] / sizes[k], rtol=1e-9)
 
 
+@pytest.mark.thorough
 def test_measures_read_the_present_states():
     """The server's model is judged by each client's own running statistics."""
     solver, own = solver_of("fed_avg"), problem()

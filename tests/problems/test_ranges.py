@@ -70,6 +70,7 @@ def test_both_proxes_are_those_of_the_loop(case, path):
             np.testing.assert_allclose(mine[i], theirs.ravel(), atol=1e-9)
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize(("case", "path"), EACH)
 def test_no_point_and_no_offset_costs_less_than_the_prox(case, path):
     """The cost with the offset as a variable, near the minimiser and far from it."""
@@ -102,6 +103,7 @@ def test_no_point_and_no_offset_costs_less_than_the_prox(case, path):
     assert jnp.all(jax.vmap(cost)(models, offsets) >= least[None] - 1e-9)
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize(("case", "path"), EACH)
 def test_gradients_are_derivatives_of_the_losses(case, path):
     problem, _, _ = drawn(path, seed=4, **CASES[case])
@@ -133,6 +135,7 @@ def server_model(solver, problem, state):
     return {"model": solver.estimate(state)}
 
 
+@pytest.mark.thorough
 def test_the_plain_problem_is_a_case_of_the_general_one():
     """One range without an offset has the losses and both maps of the paper's problem."""
     plain = fa.problems.draw_localization(

@@ -39,6 +39,7 @@ SOLVERS = {
 }
 
 
+@pytest.mark.kin(2)
 @pytest.mark.parametrize("name", SOLVERS)
 @pytest.mark.parametrize(
     "train", [lambda path: path != "body", {"body": False, "a": True, "b": True}]
@@ -97,6 +98,7 @@ def test_a_module_is_taken_and_returned_whole(tmp_path):
     assert batch.weight.shape[-1] == 3
 
 
+@pytest.mark.thorough
 def test_equinox_modules():
     eqx = pytest.importorskip("equinox", reason="needs equinox")
     module = eqx.nn.MLP(3, "scalar", 4, 1, key=jax.random.key(0))

@@ -85,6 +85,7 @@ def test_values_have_the_spread_of_ratings():
         assert between / np.var(values) == pytest.approx(share, abs=0.08)
 
 
+@pytest.mark.thorough
 def test_the_key_decides():
     assert np.any(np.asarray(movies(0).items) != np.asarray(movies(1).items))
     assert np.any(np.asarray(movies(0).values) != np.asarray(movies(1).values))

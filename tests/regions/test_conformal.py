@@ -31,6 +31,7 @@ def test_scores_on_an_edge_and_above_all():
     np.testing.assert_array_equal(counts, [1, 1, 1])
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize(
     "level", [0.9, *(pytest.param(level, marks=pytest.mark.thorough) for level in (0.5, 0.95))]
 )

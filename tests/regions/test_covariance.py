@@ -49,6 +49,7 @@ def dense(problem, fit, loss, kind):
     return whole @ middle @ whole, degrees
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize(
     ("kind", "options", "loss"),
     [

@@ -11,6 +11,7 @@ import fedjax_admm as fa
 from fedjax_admm import regions
 
 
+@pytest.mark.kin(3)
 @pytest.mark.parametrize("level", [0.05, 0.5, 0.9, 0.99])
 @pytest.mark.parametrize("dim", [1, 2, 3])
 @pytest.mark.usefixtures("x64")

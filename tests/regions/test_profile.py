@@ -38,6 +38,7 @@ def test_a_mirror_image_is_a_second_mode():
     assert np.all((region.labels >= 0) == region.inside)
 
 
+@pytest.mark.thorough
 def test_offsets_are_minimised_out():
     anchors = np.array([[-9.0, 1.0], [8.0, 7.0], [2.0, -9.0], [7.0, -6.0]])
     problem = ranged(anchors, np.array([1.0, 1.0]), offset_scale=0.5, offset_bounds=(0.0, 2.0))

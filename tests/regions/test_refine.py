@@ -103,6 +103,7 @@ def test_fits_are_those_of_scipy(loss, dim):
     np.testing.assert_allclose(fit.position, expected.x, rtol=0, atol=1e-6)
 
 
+@pytest.mark.thorough
 def test_offsets_stop_at_their_bounds():
     problem, _ = drawn(offset_scale=2.0, offset_bounds=(0.5, 1.0))
     fit = REFINE(problem, problem.start, steps=200)

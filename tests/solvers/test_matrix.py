@@ -24,7 +24,6 @@ from tests.solvers.matrix import (
     written,
 )
 
-CHEAP = ("scaffold",)
 # These take no problem of a user's own: they ask for linear models, or for ratings.
 FOREIGN = ("fed_mavg", "fed_mc_admm", "p_admm")
 PRECISE = fa.problems.inner_lbfgs(200, accuracy=1e-10)
@@ -156,6 +155,7 @@ def test_the_page_has_the_table_of_today():
     assert not any("yes" in row.split("|")[3] for row in rows if "fed_mc_admm" in row)
 
 
+@pytest.mark.kin(1)
 @pytest.mark.parametrize("name", FOREIGN)
 def test_some_ask_for_what_no_loss_of_ones_own_has(name):
     row = ROWS[name]
@@ -175,10 +175,8 @@ NATIVE = [
 ]
 
 
-@pytest.mark.parametrize(
-    "name",
-    [pytest.param(name, marks=[pytest.mark.thorough] * (name not in CHEAP)) for name in NATIVE],
-)
+@pytest.mark.thorough
+@pytest.mark.parametrize("name", NATIVE)
 def test_it_ends_at_scipys_optimum(name, x64):
     assert distance(name) < 1e-4
 

@@ -327,7 +327,7 @@ def remember(solver, problem, state):
     return {"w": state.nodes.w, "u": state.u, "residual": residual}
 
 
-@pytest.mark.kin(1)
+@pytest.mark.thorough
 @pytest.mark.parametrize("names", PENALTY_GROUPS, ids=lambda names: "-".join(names))
 @pytest.mark.usefixtures("x64")
 def test_residuals_certify_every_entry(names):

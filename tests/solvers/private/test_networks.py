@@ -324,6 +324,7 @@ SOLVERS = {
 }
 
 
+@pytest.mark.kin(1)
 @pytest.mark.usefixtures("x64")
 @pytest.mark.parametrize(
     ("build", "plan"),
@@ -350,6 +351,7 @@ def test_an_infinite_epsilon_is_no_noise_at_all(build, plan):
 # --- budgets --------------------------------------------------------------------------------------
 
 
+@pytest.mark.kin(1)
 @pytest.mark.usefixtures("x64")
 @pytest.mark.parametrize("build", SOLVERS.values(), ids=SOLVERS)
 def test_no_release_beyond_the_plan(build):

@@ -144,6 +144,7 @@ class Noisy(Quadratics):
     exact_gradients: ClassVar[bool] = False
 
 
+@pytest.mark.kin(2)
 @pytest.mark.usefixtures("x64")
 @pytest.mark.parametrize("once", [False, True])
 @pytest.mark.parametrize(("build", "loop"), [(fed_admm, admm), (fed_dyn, dyn), (fed_dr, dr)])

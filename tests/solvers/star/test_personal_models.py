@@ -87,6 +87,7 @@ def test_trajectory_is_the_reference(name, present):
         np.testing.assert_array_equal(trace["weights"], fixed)
 
 
+@pytest.mark.thorough
 @pytest.mark.usefixtures("x64")
 def test_weights_stay_between_both_models():
     """With long steps they reach either end, in the loop as well."""
