@@ -18,7 +18,7 @@ PLAIN = solvers.scaffold()
 CODED = solvers.scaffold(exchange=messages.exchange(messages.rand_k(2)))
 
 
-@pytest.fixture(scope="module", params=[PLAIN, CODED], ids=["plain", "coded"])
+@pytest.fixture(scope="module", params=[pytest.param(PLAIN, marks=pytest.mark.thorough), CODED])
 def opened(request, problem):
     """A server in round 2, a fresh and a former message of client 1, and those of the others."""
     server, clients = deploy.in_process(request.param, problem, KEY, rounds=1)

@@ -164,6 +164,7 @@ def test_a_new_deployment_goes_on_with_the_ledger(problem, tmp_path):
     assert heard == [[NODES, NODES], [NODES, 0]]
 
 
+@pytest.mark.thorough
 def test_nothing_is_refused_without_a_plan(problem):
     solver = SOLVERS["subgradient"](privacy.exact_release())
     _, nodes = deploy.in_process(solver, problem, KEY, rounds=2)

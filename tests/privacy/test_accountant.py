@@ -60,7 +60,7 @@ def as_distribution(multipliers):
 # --- exact conversion -----------------------------------------------------------------------------
 
 
-@pytest.mark.kin(3)
+@pytest.mark.kin(2)
 @pytest.mark.parametrize("budget", [0.02, 0.5])
 @pytest.mark.parametrize(("rounds", "tau"), SCHEDULES)
 def test_composition_release_by_release(budget, rounds, tau):

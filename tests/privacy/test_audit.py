@@ -154,7 +154,7 @@ WIDE = [
 NARROW = [("ADMM", "squared"), ("subgradient", "absolute"), ("P-ADMM", "huber")]
 
 
-@pytest.mark.kin(3)
+@pytest.mark.kin(1)
 @pytest.mark.parametrize(
     ("name", "loss", "dtype"),
     [(*pair, "float64") for pair in WIDE] + [(*pair, "float32") for pair in NARROW],

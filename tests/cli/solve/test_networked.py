@@ -304,17 +304,24 @@ def test_a_threshold_that_was_chosen_and_too_few_rounds_are_told(solve, read):
 
 @pytest.mark.kin(1)
 @pytest.mark.parametrize("penalty", list(PENALTIES))
-def test_every_penalty_helps(solve, tmp_path, penalty):
+def test_every_penalty_helps_and_an_isolated_node_keeps_its_local_model(
+    solve, read, tmp_path, penalty
+):
+    content = text(measured())
     outcome = solve(
-        text(measured()), *BASIC, "--graph", "edges.csv", "--penalty", penalty, "--lam", 2,
-        "--out", "out", edges=CLIQUES,
+        content, *BASIC, "--graph", "edges.csv", "--penalty", penalty, "--lam", 2,
+        "--out", "out", edges=[pair for pair in CLIQUES if 11 not in pair],
     )  # fmt: skip
     assert outcome.code == 0, outcome.err
+    assert "Graph (edges of edges.csv): 25 edges, 1 isolated node." in outcome.out
+    models = rows_of(tmp_path / "out/models.csv")
+    assert [row["isolated"] for row in models] == ["0"] * 11 + ["1"]
+    alone = models_of(tmp_path / "out/models.csv")[11]
+    np.testing.assert_allclose(alone, least_squares(read(content), 11), rtol=1e-9)
     rows = {row["method"]: float(row["mean"]) for row in rows_of(tmp_path / "out/comparison.csv")}
     assert rows["GTV"] < rows["local"]
     quadratic = penalty in ("mocha", "squared")
-    found = {row["cluster"] for row in rows_of(tmp_path / "out/models.csv")}
-    assert len(found) == (12 if quadratic else 2)
+    assert len({row["cluster"] for row in models}) == (12 if quadratic else 3)
     assert (f"--penalty {penalty} makes models alike, never equal" in outcome.out) == quadratic
 
 
@@ -385,17 +392,6 @@ def test_nearest_neighbours_have_the_inverse_distance_as_weight(read):
     wanted = {tuple(sorted((i, int(j)))) for i in range(12) for j in nearest[i]}
     assert set(zip(heads.tolist(), tails.tolist(), strict=True)) == wanted
     assert build_graph(seen, "neighbours").made.startswith("5 nearest neighbours")
-
-
-def test_an_isolated_node_keeps_its_local_model(solve, read, tmp_path):
-    edges = [pair for pair in CLIQUES if 11 not in pair] + [(i, i + 1) for i in range(5)]
-    content = text(measured())
-    outcome = solve(content, *BASIC, "--graph", "edges.csv", "--out", "out", edges=edges)
-    assert "Graph (edges of edges.csv): 30 edges, 1 isolated node." in outcome.out
-    rows = rows_of(tmp_path / "out/models.csv")
-    assert [row["isolated"] for row in rows] == ["0"] * 11 + ["1"]
-    found = models_of(tmp_path / "out/models.csv")
-    np.testing.assert_allclose(found[11], least_squares(read(content), 11), rtol=1e-9)
 
 
 # The figure
