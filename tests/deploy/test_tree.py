@@ -93,10 +93,8 @@ def check_deployed(shape, exchange, rounds, present):
     return simulated(solver, problem, server.record.heard), server, nodes
 
 
-@pytest.mark.parametrize(
-    ("shape", "exchange"),
-    [("two", "plain"), pytest.param("three", "coded", marks=pytest.mark.thorough)],
-)
+@pytest.mark.thorough  # by default `test_killed_late_and_resumed` stands for it
+@pytest.mark.parametrize(("shape", "exchange"), [("two", "plain"), ("three", "coded")])
 def test_deployed_as_simulated(shape, exchange, double):
     check_same(*check_deployed(shape, exchange, 12, present_on(TREES[shape], 12)))
 

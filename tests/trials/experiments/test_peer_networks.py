@@ -67,6 +67,7 @@ def drawn():
     return jax.jit(lambda key: DIGITS.problem(settings, 10.0, key))(jax.random.key(1))
 
 
+@pytest.mark.kin(1)
 @pytest.mark.parametrize("model", MODELS)
 def test_a_measure_is_the_error_and_the_loss_of_all_images(drawn, model):
     problem = jax.tree.map(lambda leaf: leaf[0], drawn[model])
@@ -111,6 +112,7 @@ def test_a_setting_that_no_deep_model_takes_is_told(given, words):
         DIGITS.problem(settings, 0.1, jax.random.key(0))
 
 
+@pytest.mark.thorough
 def test_a_method_trains_a_deep_model():
     name = "batch norm: SCAFFOLD"
     found = run_small(DIGITS, {**DEEP, "split": "10", "drawn": "6"}, 12, name)
