@@ -44,7 +44,8 @@ class Run(NamedTuple):
     estimate: Any  # the solver's estimate after the last round: an array; or the user's pytree of
     # parameters, where the problem has one (with an axis of clients for personal models)
 
-    __repr__ = short_repr
+    def __repr__(self) -> str:
+        return short_repr(self)
 
     def plot(self, metric: str | None = None, *, label: str | None = None, axes: Any = None) -> Any:
         """Draw what was measured against rounds with matplotlib, logarithmic where it is positive.

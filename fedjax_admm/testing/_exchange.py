@@ -183,7 +183,8 @@ def _keys(b: _Bench) -> None:
 
 
 class _Channel(_Bench):
-    def call(self, part, values, first, key):
+    def call(self, part, values, *others):
+        first, key = others
         return part.encode(values, part.init(first), key)
 
     def arguments(self, dtype, trial=0):
@@ -223,8 +224,8 @@ def _zeros(b: _Bench) -> None:
 
 
 class _Delay(_Bench):
-    def call(self, part, values, index):  # the values are a key here
-        return part.draw(values, index, self.senders)
+    def call(self, part, values, *others):  # the values are a key here, and then the round
+        return part.draw(values, *others, self.senders)
 
     def arguments(self, dtype, trial=0):
         return jax.random.key(trial), jnp.int32(trial)
@@ -263,8 +264,8 @@ class _Attack(_Bench):
         rows = np.arange(self.senders)
         return jnp.asarray((rows % 3 == 1) | (rows == 0)), jnp.asarray((rows != 0) & (rows != 3))
 
-    def call(self, part, values, key):
-        first, key = jax.random.split(key)
+    def call(self, part, values, *others):
+        first, key = jax.random.split(*others)
         byzantine, present = self.masks
         memory = part(values + 1, byzantine, present | True, part.init(values), first)[1]
         return part(values, byzantine, present, memory, key)
@@ -320,7 +321,8 @@ def _rows(b: _Attack) -> None:
 
 
 class _Aggregator(_Bench):
-    def call(self, part, values, weights, previous, groups):
+    def call(self, part, values, *others):
+        weights, previous, groups = others
         return part(values, weights, groups, _GROUPS, previous)
 
     def arguments(self, dtype, trial=0):

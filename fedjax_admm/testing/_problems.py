@@ -178,7 +178,7 @@ def _clients(b: _Bench) -> None:
     demand.that(
         start is None or start.shape in (b.points.shape, b.points.shape[1:]),
         f"{b.name}.start must be a model or a model of each client, but its shape is "
-        f"{np.shape(start)}.",
+        f"{getattr(start, 'shape', None)}.",
     )
     for name, size in (("tree", "num_clients"), ("graph", "num_nodes")):
         number = getattr(getattr(b.problem, name, None), size, b.clients)
@@ -300,7 +300,7 @@ def _prox(b: _Bench) -> None:
 def _minimises(b: _Bench, number: float) -> None:
     problem, points = b.wide()
     memory, step = problem.prox_memory(points), _filled(points, number)
-    exact = not jax.tree.leaves(memory)
+    exact, result = not jax.tree.leaves(memory), points
     for _ in range(1 if exact else 4):
         result, memory = _ask("prox")(problem, points, step, memory)
     demand.finite(f"{b.name}.prox at step {number:g}", result)

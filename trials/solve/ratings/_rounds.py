@@ -45,14 +45,13 @@ def advanced(
     """
     assert settings.sampled is not None
     process, every = without_replacement(settings.sampled), records_every(settings)
-    if state is None:
-        state = run(solver, problem, key, rounds=0, participation=process).state
+    now: RoundState = state or run(solver, problem, key, rounds=0, participation=process).state
     records = []
-    for done in range(int(state.index) + every, rounds + 1, every):
+    for done in range(int(now.index) + every, rounds + 1, every):
         last = watched or done == rounds
-        state, record = _piece(solver, problem, key, process, state, last, rounds=every)
+        now, record = _piece(solver, problem, key, process, now, last, rounds=every)
         records.append(record)
-    return jax.device_get(records), state
+    return jax.device_get(records), now
 
 
 @partial(jax.jit, static_argnames="rounds", donate_argnames="state")
