@@ -27,17 +27,11 @@ from fedjax_admm import (
 from fedjax_admm._checks import InputError as InputError
 from fedjax_admm._optimizers import as_gradient_transformation as as_gradient_transformation
 from fedjax_admm._pytrees import pytree_dataclass as pytree_dataclass
-from fedjax_admm._run import (
-    RoundState as RoundState,
-    Run as Run,
-    Status as Status,
-    key_reuse_allowed as key_reuse_allowed,
-    load as load,
-    run as run,
-    run_until as run_until,
-    save as save,
-    track as track,
-)
+from fedjax_admm._run._checkpoints import load as load, save as save
+from fedjax_admm._run._key_uses import key_reuse_allowed as key_reuse_allowed
+from fedjax_admm._run._results import RoundState as RoundState, Run as Run, Status as Status
+from fedjax_admm._run._rounds import run as run, run_until as run_until
+from fedjax_admm._run._tracking import track as track
 from fedjax_admm._version import __version__ as __version__
 from fedjax_admm.devices import device_mesh as device_mesh
 from fedjax_admm.participation import where_active as where_active

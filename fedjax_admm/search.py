@@ -12,8 +12,9 @@ import jax
 import jax.numpy as jnp
 
 from fedjax_admm._checks import InputError, count, function_of, one_line, real_array
-from fedjax_admm._host import compiled_once
-from fedjax_admm._run import Measure, run
+from fedjax_admm._host._programs import compiled_once
+from fedjax_admm._run._results import Measure
+from fedjax_admm._run._rounds import run
 from fedjax_admm.participation import Participation
 
 

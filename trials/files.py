@@ -9,9 +9,9 @@ from typing import Any
 
 import numpy as np
 
-from fedjax_admm import _host
 from fedjax_admm._checks import InputError
-from fedjax_admm._host import (
+from fedjax_admm._host import _archives
+from fedjax_admm._host._archives import (
     UNFINISHED as UNFINISHED,
     Archive as Archive,
     reason_of,
@@ -59,7 +59,7 @@ def read_archive(path: Path, *, about_only: bool = False) -> Archive:
     Raises:
       InputError: the file is missing or damaged.
     """
-    return _host.read_archive(
+    return _archives.read_archive(
         path,
         about_only=about_only,
         missing="; the run has not finished",

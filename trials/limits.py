@@ -6,7 +6,7 @@ from typing import Any
 import jax
 
 from fedjax_admm._checks import InputError
-from fedjax_admm._host import shown
+from fedjax_admm._host._memory import shown
 from fedjax_admm.trials.engine import memory
 
 _LONGEST = 86_400.0  # seconds: a day

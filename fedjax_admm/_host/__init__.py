@@ -5,7 +5,3 @@ host_bytes()                           how much memory is free
 write_arrays(path, arrays)              whole or not there, without pickle
 compiled(function)                     as jax.jit, with programs that are not kept for ever
 """
-
-from fedjax_admm._lazy import attach
-
-__getattr__, __dir__, __all__ = attach(__name__, __file__)

@@ -22,7 +22,7 @@ from fedjax_admm._checks import (
     one_line,
     typed_key,
 )
-from fedjax_admm._host import KEPT
+from fedjax_admm._host._programs import KEPT
 from fedjax_admm._run._keys import fingerprint_of
 from fedjax_admm._run._noise import check_wrapped, hides
 from fedjax_admm._run._results import RoundState, Run

@@ -19,7 +19,7 @@ import jax
 from jax.typing import ArrayLike
 
 from fedjax_admm._checks import count, multiple, scalar
-from fedjax_admm._host import compiled
+from fedjax_admm._host._programs import compiled
 from fedjax_admm._run._checkpoints import opened_checkpoint
 from fedjax_admm._run._checks import checked_call
 from fedjax_admm._run._estimates import with_static

@@ -16,7 +16,8 @@ import jax.numpy as jnp
 import numpy as np
 
 from fedjax_admm._checks import InputError, NotHereError, is_concrete
-from fedjax_admm._host import ahead, compiled
+from fedjax_admm._host._ahead import ahead
+from fedjax_admm._host._programs import compiled
 from fedjax_admm._run._checks import measured, traced_residual
 from fedjax_admm._run._estimates import in_dtype_of, read_estimate
 from fedjax_admm._run._keys import round_keys, with_fingerprint

@@ -13,7 +13,7 @@ import jax
 import jax.numpy as jnp
 
 from fedjax_admm._checks import InputError, count
-from fedjax_admm._host import compiled
+from fedjax_admm._host._programs import compiled
 from fedjax_admm._run._results import Measure, RoundState
 from fedjax_admm._run._rounds import run
 from fedjax_admm.participation import Everyone, Participation

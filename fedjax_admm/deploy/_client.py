@@ -10,7 +10,8 @@ import jax.numpy as jnp
 import numpy as np
 
 from fedjax_admm._checks import InputError, count
-from fedjax_admm._run import in_dtype_of, init_key
+from fedjax_admm._run._estimates import in_dtype_of
+from fedjax_admm._run._keys import init_key
 from fedjax_admm.capabilities import check_capabilities, check_kept
 from fedjax_admm.deploy._files import load, save
 from fedjax_admm.deploy._links import (

@@ -6,7 +6,7 @@ from typing import Any, NamedTuple
 import jax.numpy as jnp
 
 from fedjax_admm._checks import InputError, instance
-from fedjax_admm._run import init_key
+from fedjax_admm._run._keys import init_key
 from fedjax_admm.capabilities import check_capabilities, first_model
 from fedjax_admm.deploy._client import Client
 from fedjax_admm.deploy._links import STAR

@@ -6,7 +6,7 @@ from typing import Any
 import numpy as np
 
 from fedjax_admm._checks import InputError
-from fedjax_admm._host import read_tree, write_tree
+from fedjax_admm._host._trees import read_tree, write_tree
 
 
 def save(path: str | os.PathLike[str], digest: bytes, tree: Any, numbers: Any) -> None:

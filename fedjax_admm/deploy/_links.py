@@ -7,7 +7,7 @@ import jax
 import jax.numpy as jnp
 
 from fedjax_admm._checks import InputError, instance
-from fedjax_admm._run import round_keys
+from fedjax_admm._run._keys import round_keys
 from fedjax_admm.deploy._messages import fields_of
 from fedjax_admm.messages import Number, Prompt, Whole, no_attack
 from fedjax_admm.solvers._messages import Said, Upload, parts

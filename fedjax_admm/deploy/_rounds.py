@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from fedjax_admm._checks import count, scalar
-from fedjax_admm._host import write_atomically
+from fedjax_admm._host._archives import write_atomically
 from fedjax_admm.deploy._asking import Ask, Round, ask_all, ask_round
 from fedjax_admm.deploy._study import Study
 

@@ -12,7 +12,8 @@ import numpy as np
 
 from fedjax_admm._checks import count, finite_array
 from fedjax_admm._pytrees import pytree_dataclass
-from fedjax_admm._run import in_dtype_of, init_key, round_keys
+from fedjax_admm._run._estimates import in_dtype_of
+from fedjax_admm._run._keys import init_key, round_keys
 from fedjax_admm.deploy._files import load, save
 from fedjax_admm.deploy._links import (
     STAR,

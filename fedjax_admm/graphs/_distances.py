@@ -26,7 +26,7 @@ from fedjax_admm._checks import (
     real_array,
     scalar,
 )
-from fedjax_admm._host import compiled
+from fedjax_admm._host._programs import compiled
 from fedjax_admm._linear_algebra import eigh_by_rotations
 from fedjax_admm.graphs._graph import Graph, from_matrix, symmetric_matrix
 from fedjax_admm.kernels import safe_norm

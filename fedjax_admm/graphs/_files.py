@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 
 from fedjax_admm._checks import InputError, one_line
-from fedjax_admm._host import Table, edge_columns, read_table
+from fedjax_admm._host._tables import Table, edge_columns, read_table
 from fedjax_admm.graphs._graph import Graph, from_edges
 
 

@@ -14,7 +14,7 @@ from jax.typing import ArrayLike
 
 from fedjax_admm import kernels
 from fedjax_admm._checks import InputError, is_concrete, per_client
-from fedjax_admm._host import compiled
+from fedjax_admm._host._programs import compiled
 from fedjax_admm._pytrees import pytree_dataclass
 from fedjax_admm.kernels import sum_of_squares
 

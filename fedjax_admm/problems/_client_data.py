@@ -13,7 +13,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from fedjax_admm._host import compiled
+from fedjax_admm._host._programs import compiled
 from fedjax_admm._pytrees import pytree_dataclass
 
 # Clients whose samples are made on demand are processed in groups of so many.

@@ -21,7 +21,7 @@ from fedjax_admm._checks import (
     per_client,
     shapes_of,
 )
-from fedjax_admm._host import compiled
+from fedjax_admm._host._programs import compiled
 from fedjax_admm.graphs import Graph
 from fedjax_admm.problems._client_arrays import (
     client_data,

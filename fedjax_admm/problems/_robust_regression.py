@@ -34,7 +34,7 @@ from fedjax_admm._checks import (
     squarable,
     typed_key,
 )
-from fedjax_admm._host import compiled_alone
+from fedjax_admm._host._programs import compiled_alone
 from fedjax_admm._linear_algebra import top_eigenvalue
 from fedjax_admm._pytrees import pytree_dataclass
 from fedjax_admm._threefry import one_loop

@@ -15,7 +15,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from fedjax_admm._checks import InputError, NotHereError, count, is_concrete, listed
-from fedjax_admm._host import ahead
+from fedjax_admm._host._ahead import ahead
 from fedjax_admm._pytrees import pytree_dataclass
 from fedjax_admm.problems._client_data import StackedData, padded_sizes
 

@@ -17,10 +17,10 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from fedjax_admm._checks import InputError, listed
-from fedjax_admm._host import (
+from fedjax_admm._host._input_files import check_room
+from fedjax_admm._host._tables import (
     LONGEST_NAME,
     Layout,
-    check_room,
     first_row,
     numbers_of,
     read_columns,

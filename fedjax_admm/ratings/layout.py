@@ -13,7 +13,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from fedjax_admm._host import cores
+from fedjax_admm._host._memory import cores
 from fedjax_admm.ratings.blocks import BLOCK, ClientRatings
 
 _ALIGNED = 64  # bytes: an array that starts at such a place becomes a device's without a copy

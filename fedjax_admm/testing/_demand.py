@@ -7,7 +7,7 @@ from typing import Any
 import jax
 import numpy as np
 
-from fedjax_admm._run import difference
+from fedjax_admm._run._checks import difference
 from fedjax_admm.testing._shared import is_float, name_of, plain
 
 

@@ -10,7 +10,7 @@ import numpy as np
 from jax.typing import ArrayLike
 
 from fedjax_admm._checks import InputError, finite_array
-from fedjax_admm._run import check_arrays
+from fedjax_admm._run._checks import check_arrays
 from fedjax_admm.capabilities import (
     ClippedGradients,
     DifferenceOfConvex,

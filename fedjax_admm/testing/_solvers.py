@@ -9,7 +9,8 @@ import numpy as np
 
 from fedjax_admm import participation
 from fedjax_admm._checks import InputError, count, scalar
-from fedjax_admm._run import check_methods, run
+from fedjax_admm._run._checks import check_methods
+from fedjax_admm._run._rounds import run
 from fedjax_admm.capabilities import Subset, check_capabilities, has
 from fedjax_admm.protocol import RoundInfo
 from fedjax_admm.testing import _demand as demand

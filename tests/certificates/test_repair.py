@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from fedjax_admm import InputError, graphs, penalties
-from fedjax_admm._run import run
+from fedjax_admm._run._rounds import run
 from fedjax_admm.certificates import (
     certified_gap,
     duality_gap,

@@ -16,7 +16,7 @@ from jax.sharding import PartitionSpec
 
 import fedjax_admm as fa
 from fedjax_admm import graphs
-from fedjax_admm._run import scan_rounds
+from fedjax_admm._run._scan import scan_rounds
 from fedjax_admm.devices import device_mesh, over_clients, spread_clients
 from tests.compiling import flags
 from tests.core.sharded import FAMILIES, ROUNDS, difference

@@ -9,7 +9,8 @@ import pyarrow.parquet
 import pytest
 
 from fedjax_admm._checks import InputError
-from fedjax_admm._host import _input_files as input_files, read_table
+from fedjax_admm._host import _input_files as input_files
+from fedjax_admm._host._tables import read_table
 from fedjax_admm.graphs import read_edges
 from fedjax_admm.ratings import read_ratings
 

@@ -9,7 +9,8 @@ import jax.numpy as jnp
 import pytest
 
 import fedjax_admm as fa
-from fedjax_admm._host import KEPT, _programs
+from fedjax_admm._host import _programs
+from fedjax_admm._host._programs import KEPT
 from tests.solvers import quadratics
 
 

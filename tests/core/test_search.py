@@ -9,7 +9,7 @@ import pytest
 
 from fedjax_admm import InputError, grid_search
 from fedjax_admm._pytrees import pytree_dataclass
-from fedjax_admm._run import run
+from fedjax_admm._run._rounds import run
 from fedjax_admm.participation import bernoulli
 from fedjax_admm.traffic import Traffic
 

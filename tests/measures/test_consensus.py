@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 from fedjax_admm import graphs, losses
-from fedjax_admm._run import run
+from fedjax_admm._run._rounds import run
 from fedjax_admm.measures import (
     consensus_error,
     consensus_gap,

@@ -9,7 +9,7 @@ import pytest
 
 import fedjax_admm as fa
 from fedjax_admm import InputError, graphs, key_reuse_allowed, losses, participation
-from fedjax_admm._run import key_use
+from fedjax_admm._run._key_uses import key_use
 from fedjax_admm._run._noise import hides
 from fedjax_admm.privacy import exact_release, gaussian_release, zcdp_plan
 from fedjax_admm.solvers import private_networked_admm, private_subgradient

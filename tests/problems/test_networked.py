@@ -7,7 +7,7 @@ import optax
 import pytest
 
 from fedjax_admm import InputError
-from fedjax_admm._run import run
+from fedjax_admm._run._rounds import run
 from fedjax_admm.graphs import Graph
 from fedjax_admm.losses import LassoLoss, LogisticLoss, TrainedLoss
 from fedjax_admm.problems import (

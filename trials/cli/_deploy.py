@@ -330,7 +330,7 @@ def _deviation(study: Any, server: Any, sites: Sequence[Any] = ()) -> float:
     """
     import numpy as np
 
-    from fedjax_admm._run import run
+    from fedjax_admm._run._rounds import run
     from fedjax_admm.participation import replay
 
     heard = server.record.heard

@@ -16,7 +16,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from fedjax_admm._checks import InputError
-from fedjax_admm._host import digest_of_json
+from fedjax_admm._host._archives import digest_of_json
 from fedjax_admm.trials.files import read_archive, write_arrays
 from fedjax_admm.trials.folders import remove_unfinished
 

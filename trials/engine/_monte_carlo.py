@@ -33,7 +33,7 @@ from jax.sharding import Mesh
 
 from fedjax_admm._checks import InputError, count, is_concrete, typed_key
 from fedjax_admm._frames import dataset, tidy_frame
-from fedjax_admm._host import digest_of_json
+from fedjax_admm._host._archives import digest_of_json
 from fedjax_admm.devices import device_mesh
 from fedjax_admm.trials import folders, waiting
 from fedjax_admm.trials.engine import hosts

@@ -13,13 +13,9 @@ from jax.extend.core import jaxpr_as_fun
 from jax.sharding import Mesh, NamedSharding, PartitionSpec
 
 from fedjax_admm._checks import InputError
-from fedjax_admm._host import (
-    NO_LIBRARY_REDUCTIONS,
-    digest_of_json,
-    host_bytes,
-    known_options,
-    shown,
-)
+from fedjax_admm._host._archives import digest_of_json
+from fedjax_admm._host._memory import host_bytes, shown
+from fedjax_admm._host._programs import NO_LIBRARY_REDUCTIONS, known_options
 from fedjax_admm.lanes import lanes
 from fedjax_admm.trials.engine import hosts, memory
 from fedjax_admm.trials.engine._digest import digest_of_program

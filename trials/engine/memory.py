@@ -4,7 +4,7 @@ from typing import Any
 
 import jax
 
-from fedjax_admm._host import host_bytes
+from fedjax_admm._host._memory import host_bytes
 
 
 def free_bytes(device: Any) -> int | None:

@@ -9,7 +9,8 @@ import jax.numpy as jnp
 import numpy as np
 
 from fedjax_admm._pytrees import pytree_dataclass
-from fedjax_admm._run import Measure, run
+from fedjax_admm._run._results import Measure
+from fedjax_admm._run._rounds import run
 from fedjax_admm.capabilities import check_capabilities
 from fedjax_admm.participation import Everyone, Participation
 from fedjax_admm.protocol import Solver

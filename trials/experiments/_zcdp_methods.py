@@ -12,7 +12,7 @@ import numpy as np
 from fedjax_admm import privacy
 from fedjax_admm._checks import count, default_float
 from fedjax_admm._pytrees import pytree_dataclass
-from fedjax_admm._run import Measure
+from fedjax_admm._run._results import Measure
 from fedjax_admm.measures import consensus_error
 from fedjax_admm.privacy import Plan, exact_release, gaussian_release
 from fedjax_admm.protocol import Solver

@@ -22,7 +22,7 @@ from jax.typing import ArrayLike
 from fedjax_admm import penalties
 from fedjax_admm._checks import InputError, number
 from fedjax_admm._pytrees import pytree_dataclass
-from fedjax_admm._run import run
+from fedjax_admm._run._rounds import run
 from fedjax_admm.direct import alternating_least_squares, damped_biases
 from fedjax_admm.measures import factor_error, fresh_rating_error, rating_error
 from fedjax_admm.participation import Participation, without_replacement

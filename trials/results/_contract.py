@@ -23,7 +23,7 @@ from fedjax_admm.trials.results._arrays import DETAILS, NONFINITE_ROUND, ROUND, 
 from fedjax_admm.trials.results._configuration import FINISHED
 from fedjax_admm.trials.results._frames import trials_dataset, trials_frame
 from fedjax_admm.trials.results._summaries import summarize
-from fedjax_admm.trials.tables import csv_text
+from fedjax_admm.trials.tables._cells import csv_text
 
 CONFIG, ARRAYS, SUMMARY = "config.json", "trials.npz", "summary.csv"  # the files of a run
 MESSAGES = "messages"

@@ -23,7 +23,7 @@ from fedjax_admm._checks import InputError
 from fedjax_admm._version import __version__
 from fedjax_admm.trials import figures, files, folders, results
 from fedjax_admm.trials.solve._settings import Settings
-from fedjax_admm.trials.tables import csv_text
+from fedjax_admm.trials.tables._cells import csv_text
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure

@@ -6,7 +6,7 @@ from typing import Any
 import numpy as np
 
 from fedjax_admm.trials.solve._command import Rows
-from fedjax_admm.trials.tables import Observations
+from fedjax_admm.trials.tables._observations import Observations
 
 
 def amount(number: int | None, noun: str) -> str:

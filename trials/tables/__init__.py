@@ -1,5 +1,1 @@
 """One reader of users' CSV files; observations, node graphs, digits."""
-
-from fedjax_admm._lazy import attach
-
-__getattr__, __dir__, __all__ = attach(__name__, __file__)

@@ -29,7 +29,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from fedjax_admm._checks import InputError
-from fedjax_admm._host import check_room, unpacked
+from fedjax_admm._host._input_files import check_room, unpacked
 from fedjax_admm._linear_algebra import top_eigenvector
 
 VARIABLE = "FEDJAX_ADMM_DATA"

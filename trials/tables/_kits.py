@@ -16,7 +16,7 @@ from typing import Any
 import numpy as np
 
 from fedjax_admm._checks import InputError, listed
-from fedjax_admm._host import Table, read_table
+from fedjax_admm._host._tables import Table, read_table
 from fedjax_admm.trials.tables._ranges import AXES
 
 _LENGTHS = {"m": 1.0, "cm": 0.01, "mm": 0.001, "km": 1000.0, "ft": 0.3048}

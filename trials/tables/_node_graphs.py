@@ -8,7 +8,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from fedjax_admm._checks import InputError, count
-from fedjax_admm._host import edge_columns
+from fedjax_admm._host._tables import edge_columns
 from fedjax_admm.graphs import (
     Graph,
     gaussian_wasserstein_from_moments,

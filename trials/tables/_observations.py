@@ -11,7 +11,7 @@ from pathlib import Path
 import numpy as np
 
 from fedjax_admm._checks import InputError, listed
-from fedjax_admm._host import MISSING, Table, read_table
+from fedjax_admm._host._tables import MISSING, Table, read_table
 
 INTERCEPT = "intercept"
 

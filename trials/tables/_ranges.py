@@ -6,7 +6,7 @@ from pathlib import Path
 import numpy as np
 
 from fedjax_admm._checks import InputError
-from fedjax_admm._host import read_table
+from fedjax_admm._host._tables import read_table
 
 AXES = ("x", "y", "z")
 _FORM = "x, y, [z,] range"

@@ -17,7 +17,7 @@ import numpy as np
 
 from fedjax_admm._checks import default_float
 from fedjax_admm._pytrees import pytree_dataclass
-from fedjax_admm._run import round_keys
+from fedjax_admm._run._keys import round_keys
 from fedjax_admm.devices import row_of
 from fedjax_admm.graphs import Graph
 from fedjax_admm.participation import where_active

@@ -7,7 +7,7 @@ import jax
 import numpy as np
 
 from fedjax_admm._checks import count, finite_array
-from fedjax_admm._run import in_dtype_of
+from fedjax_admm._run._estimates import in_dtype_of
 from fedjax_admm.deploy._files import load, save
 from fedjax_admm.deploy._links import check_deployable, number
 from fedjax_admm.deploy._messages import (

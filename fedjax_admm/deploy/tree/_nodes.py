@@ -7,7 +7,7 @@ import numpy as np
 
 from fedjax_admm import trees
 from fedjax_admm._checks import instance
-from fedjax_admm._run import in_dtype_of
+from fedjax_admm._run._estimates import in_dtype_of
 from fedjax_admm.deploy._links import Fields, check_deployable, number
 from fedjax_admm.deploy._messages import digest_of, fields_of
 from fedjax_admm.deploy.tree._work import code_key

@@ -7,7 +7,7 @@ import jax
 import jax.numpy as jnp
 
 from fedjax_admm import trees
-from fedjax_admm._run import round_keys
+from fedjax_admm._run._keys import round_keys
 from fedjax_admm.messages import ChannelState
 from fedjax_admm.participation import where_active
 from fedjax_admm.solvers._messages import stacked

@@ -21,7 +21,7 @@ from fedjax_admm._checks import (
     scalar,
     typed_key,
 )
-from fedjax_admm._host import compiled_alone
+from fedjax_admm._host._programs import compiled_alone
 from fedjax_admm._pytrees import pytree_dataclass
 from fedjax_admm._threefry import one_loop, split
 from fedjax_admm.problems.ranges._localization import Localization

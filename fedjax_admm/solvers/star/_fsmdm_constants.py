@@ -14,7 +14,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from fedjax_admm import _checks
-from fedjax_admm._host import compiled_alone
+from fedjax_admm._host._programs import compiled_alone
 from fedjax_admm.schedules import Schedule, SeeingFormula
 
 _PUBLISHED = {

@@ -6,7 +6,7 @@ import jax
 import jax.numpy as jnp
 
 from fedjax_admm._checks import InputError, one_line
-from fedjax_admm._run import check_wrapped
+from fedjax_admm._run._noise import check_wrapped
 from fedjax_admm.capabilities import check_capabilities
 from fedjax_admm.messages import Exchange, Identity
 from fedjax_admm.protocol import RoundInfo, Solver

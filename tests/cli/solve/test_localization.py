@@ -7,8 +7,10 @@ import shlex
 import numpy as np
 import pytest
 
-from fedjax_admm.trials.solve.localization import draw_location, locate, report
-from fedjax_admm.trials.tables import RangeTable, read_ranges
+from fedjax_admm.trials.solve.localization._figure import draw_location
+from fedjax_admm.trials.solve.localization._fit import locate
+from fedjax_admm.trials.solve.localization._report import report
+from fedjax_admm.trials.tables._ranges import RangeTable, read_ranges
 from tests.cli.reading import rows_of
 
 FAR = (4e5, 6e6, 150.0)  # like map coordinates in metres

@@ -10,13 +10,10 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from fedjax_admm.trials.solve.localization import (
-    draw_path,
-    locate_log,
-    path_text,
-    window_positions,
-)
-from fedjax_admm.trials.tables import Plane, read_kit
+from fedjax_admm.trials.solve.localization._path import locate_log, window_positions
+from fedjax_admm.trials.solve.localization._path_figure import draw_path
+from fedjax_admm.trials.solve.localization._path_report import path_text
+from fedjax_admm.trials.tables._kits import Plane, read_kit
 from tests.cli.reading import rows_of
 
 PLACES = {"a": (0.0, 0.0), "b": (40.0, 0.0), "c": (40.0, 30.0), "d": (0.0, 30.0)}

@@ -11,21 +11,12 @@ import pytest
 
 from fedjax_admm._checks import InputError
 from fedjax_admm.graphs import from_edges
-from fedjax_admm.trials.solve.networked import (
-    NetworkedSettings,
-    draw_networked,
-    fit_networked,
-)
-from fedjax_admm.trials.solve.networked._fit import clusters
-from fedjax_admm.trials.solve.networked._settings import PENALTIES
+from fedjax_admm.trials.solve.networked._figure import draw_networked
+from fedjax_admm.trials.solve.networked._fit import clusters, fit_networked
+from fedjax_admm.trials.solve.networked._settings import PENALTIES, NetworkedSettings
 from fedjax_admm.trials.solve.networked._splits import draw_splits, held_out_rows, rows_needed
-from fedjax_admm.trials.tables import (
-    NodeGraph,
-    Observations,
-    build_graph,
-    node_distances,
-    read_observations,
-)
+from fedjax_admm.trials.tables._node_graphs import NodeGraph, build_graph, node_distances
+from fedjax_admm.trials.tables._observations import Observations, read_observations
 from tests.cli.reading import config_of, models_of, rows_of
 
 TRUTH = np.array([[2.0, 1.0, 5.0], [-2.0, 1.0, -5.0]])  # a, b, intercept of the two clusters

@@ -10,7 +10,7 @@ import pytest
 from scipy.optimize import minimize
 from scipy.stats import norm
 
-from fedjax_admm._run import run
+from fedjax_admm._run._rounds import run
 from fedjax_admm.losses import squared
 from fedjax_admm.privacy import NOMINAL, accountant, approximate_plan, exact_release, zcdp_plan
 from fedjax_admm.privacy._plans import rounded_up
@@ -18,19 +18,15 @@ from fedjax_admm.problems import ConsensusRegression, consensus_regression
 from fedjax_admm.schedules import power_decay
 from fedjax_admm.solvers import private_networked_admm
 from fedjax_admm.trials.solve._words import rows_told
-from fedjax_admm.trials.solve.private import (
-    PrivateSettings,
+from fedjax_admm.trials.solve.private._clients import (
     build_client_graph,
-    draw_private_fit,
-    fit_private,
-    noise_key,
     read_clients,
+    samples_per_row,
 )
-from fedjax_admm.trials.solve.private._clients import samples_per_row
-from fedjax_admm.trials.solve.private._figure import UNPROTECTED
-from fedjax_admm.trials.solve.private._fit import clipped_share
+from fedjax_admm.trials.solve.private._figure import UNPROTECTED, draw_private_fit
+from fedjax_admm.trials.solve.private._fit import clipped_share, fit_private, noise_key
 from fedjax_admm.trials.solve.private._report import limits, summary, title_of
-from fedjax_admm.trials.solve.private._settings import METHODS
+from fedjax_admm.trials.solve.private._settings import METHODS, PrivateSettings
 from tests.cli.reading import config_of, models_of, rows_of
 
 CLIENTS, ROUNDS = 6, 20

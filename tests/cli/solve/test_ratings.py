@@ -15,14 +15,8 @@ from fedjax_admm._checks import InputError
 from fedjax_admm.direct import damped_biases
 from fedjax_admm.problems import matrix_completion
 from fedjax_admm.ratings import from_arrays
-from fedjax_admm.trials.solve.ratings import (
-    RatingsSettings,
-    _fit as trial,
-    draw_ratings_fit,
-    fit_ratings,
-    read_table,
-    summary,
-)
+from fedjax_admm.trials.solve.ratings import _fit as trial
+from fedjax_admm.trials.solve.ratings._figure import draw_ratings_fit
 from fedjax_admm.trials.solve.ratings._fit import (
     BIASES,
     FEDMC,
@@ -31,11 +25,14 @@ from fedjax_admm.trials.solve.ratings._fit import (
     ITEMS,
     MEAN,
     FittedFactors,
+    fit_ratings,
     fitted_to,
     key_of,
+    read_table,
     recommended,
 )
-from fedjax_admm.trials.solve.ratings._report import solution
+from fedjax_admm.trials.solve.ratings._report import solution, summary
+from fedjax_admm.trials.solve.ratings._settings import RatingsSettings
 from tests.cli.outcomes import called, stand_aside
 
 USERS, ROUNDS = 20, 40

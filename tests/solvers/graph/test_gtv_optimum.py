@@ -10,7 +10,7 @@ import optax
 import pytest
 
 from fedjax_admm import InputError, graphs, participation, penalties as edges
-from fedjax_admm._run import run, run_until
+from fedjax_admm._run._rounds import run, run_until
 from fedjax_admm.certificates import duality_gap, gap_within, gtv_objective, optimality_residual
 from fedjax_admm.problems import (
     Networked,

@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 from fedjax_admm import InputError, losses
-from fedjax_admm._run import run
+from fedjax_admm._run._rounds import run
 from fedjax_admm.measures import consensus_error
 from fedjax_admm.privacy import _plans as plans, approximate_plan, zcdp_plan
 from fedjax_admm.privacy._plans import rounded_up

@@ -6,8 +6,8 @@ import io
 import pytest
 from hypothesis import given, strategies as st
 
-from fedjax_admm._host import read_table
-from fedjax_admm.trials.tables import csv_text
+from fedjax_admm._host._tables import read_table
+from fedjax_admm.trials.tables._cells import csv_text
 
 TEXTS = ("=1+1", "'s-Hertogenbosch", "a,b", "a;b", '"', "two\nlines", "\u00e9", " x ")
 

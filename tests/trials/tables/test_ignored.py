@@ -1,7 +1,9 @@
 """Columns of users' files that nothing asks for are told."""
 
 from fedjax_admm.trials.solve._words import ignored_told, rows_told
-from fedjax_admm.trials.tables import read_node_graph, read_observations, read_ranges
+from fedjax_admm.trials.tables._node_graphs import read_node_graph
+from fedjax_admm.trials.tables._observations import read_observations
+from fedjax_admm.trials.tables._ranges import read_ranges
 
 
 def test_columns_that_nothing_asks_for_are_told(tmp_path):

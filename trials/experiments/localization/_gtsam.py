@@ -13,7 +13,7 @@ from typing import Any
 
 import numpy as np
 
-from fedjax_admm.trials.tables import KitLog
+from fedjax_admm.trials.tables._kits import KitLog
 
 _SIGMA, _RANDOM_WALK, _SLIP = 0.5, 0.05, 0.02  # m; m and rad per root of a second; of a step
 _SILENT = 10.0  # m and rad: what a step may be that no odometer saw

@@ -28,7 +28,7 @@ from fedjax_admm.trials.experiments._data import data_file
 from fedjax_admm.trials.experiments._experiment import Experiment, Settings, Sweep
 from fedjax_admm.trials.experiments._methods import DirectMethod, SolverMethod
 from fedjax_admm.trials.experiments.localization import _gtsam
-from fedjax_admm.trials.tables import KitLog, read_kit
+from fedjax_admm.trials.tables._kits import KitLog, read_kit
 
 METRICS = {
     "error": "localisation error (m)",

@@ -16,7 +16,7 @@ import jax.numpy as jnp
 from fedjax_admm import losses, regions
 from fedjax_admm._checks import number
 from fedjax_admm._pytrees import pytree_dataclass
-from fedjax_admm._run import track
+from fedjax_admm._run._tracking import track
 from fedjax_admm.measures import position_error, target_regret
 from fedjax_admm.problems import localization
 from fedjax_admm.solvers import fed_admm, fed_subgradient, fsmdm, local_prox

@@ -13,7 +13,7 @@ import jax.numpy as jnp
 from jax.flatten_util import ravel_pytree
 
 from fedjax_admm._pytrees import pytree_dataclass
-from fedjax_admm._run import run
+from fedjax_admm._run._rounds import run
 from fedjax_admm.kernels import safe_norm
 from fedjax_admm.messages import Aggregator, Attack, Channel, Delay
 from fedjax_admm.trials.experiments._methods import recorded

@@ -39,7 +39,7 @@ import jax.numpy as jnp
 
 from fedjax_admm import graphs, penalties, trees
 from fedjax_admm._checks import count, default_float, number
-from fedjax_admm._run import run
+from fedjax_admm._run._rounds import run
 from fedjax_admm.direct import locate_centrally
 from fedjax_admm.losses import absolute
 from fedjax_admm.measures import completion_objective

@@ -23,7 +23,8 @@ import jax.numpy as jnp
 
 from fedjax_admm._checks import count, number
 from fedjax_admm._pytrees import pytree_dataclass
-from fedjax_admm._run import Measure, run
+from fedjax_admm._run._results import Measure
+from fedjax_admm._run._rounds import run
 from fedjax_admm.messages import Channel, exchange
 from fedjax_admm.traffic import NUMBER
 from fedjax_admm.trials import figures

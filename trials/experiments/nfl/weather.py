@@ -19,7 +19,7 @@ import optax
 from fedjax_admm import penalties
 from fedjax_admm._checks import count, default_float, number
 from fedjax_admm._pytrees import pytree_dataclass
-from fedjax_admm._run import run
+from fedjax_admm._run._rounds import run
 from fedjax_admm.direct import local_models, pooled_model
 from fedjax_admm.graphs import Graph
 from fedjax_admm.losses import TrainedLoss, least_squares
@@ -31,7 +31,8 @@ from fedjax_admm.trials.experiments._data import data_file
 from fedjax_admm.trials.experiments._experiment import Experiment, Settings, Sweep, trial_keys
 from fedjax_admm.trials.experiments._methods import DirectMethod, Method, SolverMethod
 from fedjax_admm.trials.results import Results
-from fedjax_admm.trials.tables import Observations, node_distances, read_observations
+from fedjax_admm.trials.tables._node_graphs import node_distances
+from fedjax_admm.trials.tables._observations import Observations, read_observations
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure

@@ -13,7 +13,8 @@ import jax
 import jax.numpy as jnp
 
 from fedjax_admm._pytrees import pytree_dataclass
-from fedjax_admm._run import Measure, run
+from fedjax_admm._run._results import Measure
+from fedjax_admm._run._rounds import run
 from fedjax_admm.participation import without_replacement
 from fedjax_admm.penalties import Penalty
 from fedjax_admm.protocol import Solver

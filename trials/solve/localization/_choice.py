@@ -14,7 +14,7 @@ import jax
 import numpy as np
 
 from fedjax_admm.direct import PathEstimate, dead_reckoning, locate_path
-from fedjax_admm.trials.tables import KitLog
+from fedjax_admm.trials.tables._kits import KitLog
 
 VELOCITY = "nearly constant velocity"
 ODOMETRY = "odometry"

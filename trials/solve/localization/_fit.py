@@ -5,12 +5,12 @@ from dataclasses import dataclass
 import jax
 import numpy as np
 
-from fedjax_admm._run import run
+from fedjax_admm._run._rounds import run
 from fedjax_admm.direct import locate_centrally
 from fedjax_admm.problems import localization
 from fedjax_admm.solvers import fsmdm
 from fedjax_admm.trials.solve._command import Stages
-from fedjax_admm.trials.tables import RangeTable
+from fedjax_admm.trials.tables._ranges import RangeTable
 
 _HALF_WIDTH = 30.0  # metres: the size of the problems for which the tuned constants were chosen
 _LOCAL_UPDATES = 3  # of a sensor in a round

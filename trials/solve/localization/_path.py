@@ -12,7 +12,7 @@ from fedjax_admm.problems import localization
 from fedjax_admm.regions import Ellipse, dilution, ellipse, refine
 from fedjax_admm.trials.solve._command import Stages
 from fedjax_admm.trials.solve.localization._choice import Choice, chosen_path
-from fedjax_admm.trials.tables import KitLog
+from fedjax_admm.trials.tables._kits import KitLog
 
 LEVEL = 0.9  # of the ellipses
 SURE = 3  # posterior deviations: a larger offset is called one

@@ -9,7 +9,8 @@ from fedjax_admm.trials.solve._settings import Settings
 
 if TYPE_CHECKING:
     from fedjax_admm.trials.solve._command import Solution, Stages
-    from fedjax_admm.trials.tables import KitLog, RangeTable
+    from fedjax_admm.trials.tables._kits import KitLog
+    from fedjax_admm.trials.tables._ranges import RangeTable
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -47,7 +48,8 @@ class LocalizationSettings(Settings):
 
     def read(self, path: Path) -> "RangeTable | KitLog":
         """Read the ranges; with anchors, those of a path."""
-        from fedjax_admm.trials.tables import read_kit, read_ranges
+        from fedjax_admm.trials.tables._kits import read_kit
+        from fedjax_admm.trials.tables._ranges import read_ranges
 
         if self.anchors is None:
             return read_ranges(path)

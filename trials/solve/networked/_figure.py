@@ -22,7 +22,7 @@ from fedjax_admm.trials.solve._style import (
 )
 from fedjax_admm.trials.solve._words import amount
 from fedjax_admm.trials.solve.networked._fit import NetworkedFit
-from fedjax_admm.trials.tables import Observations
+from fedjax_admm.trials.tables._observations import Observations
 
 _CLUSTERS = ((BLUE, "o"), (RED, "s"), (GREEN, "^"), (PURPLE, "D"), (ORANGE, "v"), (SKY, "P"))
 

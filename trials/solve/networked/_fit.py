@@ -22,7 +22,7 @@ import numpy as np
 
 from fedjax_admm._checks import InputError, default_float
 from fedjax_admm._drawings import components
-from fedjax_admm._run import run_until
+from fedjax_admm._run._rounds import run_until
 from fedjax_admm.certificates import relative_gap
 from fedjax_admm.graphs import Graph
 from fedjax_admm.losses import SquaredLoss, least_squares
@@ -32,7 +32,8 @@ from fedjax_admm.trials.solve.networked._programs import kept
 from fedjax_admm.trials.solve.networked._settings import AUTO, PENALTIES, NetworkedSettings
 from fedjax_admm.trials.solve.networked._splits import draw_splits, rows_needed
 from fedjax_admm.trials.solve.networked._units import Units, standard_units, users_units
-from fedjax_admm.trials.tables import NEAREST, WASSERSTEIN, NodeGraph, Observations
+from fedjax_admm.trials.tables._node_graphs import NEAREST, WASSERSTEIN, NodeGraph
+from fedjax_admm.trials.tables._observations import Observations
 
 _QUADRATIC = ("mocha", "squared")
 _EVERY = 10  # rounds between two looks at the gap

@@ -8,7 +8,7 @@ from fedjax_admm.trials.solve._command import MODELS, Rows, Solution
 from fedjax_admm.trials.solve._words import amount, ignored_told, model_rows, rows_told, shortened
 from fedjax_admm.trials.solve.networked._figure import draw_networked
 from fedjax_admm.trials.solve.networked._fit import NetworkedFit
-from fedjax_admm.trials.tables import QUANTILES, NodeGraph
+from fedjax_admm.trials.tables._node_graphs import QUANTILES, NodeGraph
 
 COMPARISON, GRID_TABLE = "comparison.csv", "lam_grid.csv"
 _EQUAL = 1e-6  # share of an error below which a difference is one of rounding

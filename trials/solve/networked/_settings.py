@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, ClassVar
 
 from fedjax_admm import penalties
-from fedjax_admm._host import edge_columns
+from fedjax_admm._host._tables import edge_columns
 from fedjax_admm.trials.solve._options import (
     MOST_ROUNDS,
     choice,
@@ -21,7 +21,7 @@ from fedjax_admm.trials.solve._settings import Settings
 
 if TYPE_CHECKING:
     from fedjax_admm.trials.solve._command import Solution, Stages
-    from fedjax_admm.trials.tables import Observations
+    from fedjax_admm.trials.tables._observations import Observations
 
 AUTO = "auto"
 PENALTIES: dict[str, Callable[[], Any]] = {
@@ -98,7 +98,7 @@ class NetworkedSettings(Settings):
         if os.path.isfile(self.graph):
             edge_columns(self.graph)
         from fedjax_admm.trials.solve.networked._splits import rows_needed
-        from fedjax_admm.trials.tables import read_observations
+        from fedjax_admm.trials.tables._observations import read_observations
 
         return read_observations(
             path,
@@ -114,7 +114,7 @@ class NetworkedSettings(Settings):
     def solve(self, data: "Observations", title: str, stages: "Stages") -> "Solution":
         """Build the graph, and fit."""
         from fedjax_admm.trials.solve.networked import _fit, _report
-        from fedjax_admm.trials.tables import build_graph
+        from fedjax_admm.trials.tables._node_graphs import build_graph
 
         _fit.check_size(data, self)
         with stages("graph"):

@@ -1,5 +1,1 @@
 """`solve private`: regression under differential privacy."""
-
-from fedjax_admm._lazy import attach
-
-__getattr__, __dir__, __all__ = attach(__name__, __file__)

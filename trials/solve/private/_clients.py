@@ -11,7 +11,8 @@ import numpy as np
 from fedjax_admm._checks import InputError
 from fedjax_admm.graphs import components, connected_graph
 from fedjax_admm.trials.solve.private._settings import PrivateSettings
-from fedjax_admm.trials.tables import NodeGraph, Observations, read_node_graph, read_observations
+from fedjax_admm.trials.tables._node_graphs import NodeGraph, read_node_graph
+from fedjax_admm.trials.tables._observations import Observations, read_observations
 
 DEFAULT_DEGREE, GRAPH_SEED = 3.0, 2025
 

@@ -25,7 +25,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from fedjax_admm._checks import default_float
-from fedjax_admm._run import run
+from fedjax_admm._run._rounds import run
 from fedjax_admm.measures import consensus_gap, total_loss
 from fedjax_admm.privacy import (
     Plan,
@@ -45,7 +45,8 @@ from fedjax_admm.trials.solve.private._settings import (
     SUBGRADIENT,
     PrivateSettings,
 )
-from fedjax_admm.trials.tables import NodeGraph, Observations
+from fedjax_admm.trials.tables._node_graphs import NodeGraph
+from fedjax_admm.trials.tables._observations import Observations
 
 _RECORDS = 100  # of the curves, or a few more
 _NO_CLIP = 1e30  # clips nothing, in the same program as any other norm; float32 holds its products

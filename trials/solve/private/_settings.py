@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, ClassVar
 
 from fedjax_admm import losses
-from fedjax_admm._host import edge_columns
+from fedjax_admm._host._tables import edge_columns
 from fedjax_admm.trials.solve._options import (
     MOST_ROUNDS,
     choice,
@@ -20,7 +20,7 @@ from fedjax_admm.trials.solve._settings import Settings
 
 if TYPE_CHECKING:
     from fedjax_admm.trials.solve._command import Solution, Stages
-    from fedjax_admm.trials.tables import Observations
+    from fedjax_admm.trials.tables._observations import Observations
 
 ADMM, SUBGRADIENT, P_ADMM = "zcdp-nfl", "subgradient", "p-admm"
 # Method -> its numbers where they are not given: they did well on drawn data of unit scale.

@@ -20,7 +20,7 @@ import jax
 import numpy as np
 
 from fedjax_admm._checks import InputError
-from fedjax_admm._run import RoundState
+from fedjax_admm._run._results import RoundState
 from fedjax_admm.direct import damped_biases, global_mean, item_means
 from fedjax_admm.measures import factor_error
 from fedjax_admm.problems import MatrixCompletion, matrix_completion

@@ -7,8 +7,9 @@ from typing import Any
 import jax
 import jax.numpy as jnp
 
-from fedjax_admm._host import cores
-from fedjax_admm._run import RoundState, run
+from fedjax_admm._host._memory import cores
+from fedjax_admm._run._results import RoundState
+from fedjax_admm._run._rounds import run
 from fedjax_admm.measures import factor_error
 from fedjax_admm.participation import without_replacement
 from fedjax_admm.problems import MatrixCompletion
