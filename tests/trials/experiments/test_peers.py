@@ -10,7 +10,6 @@ import pytest
 
 from fedjax_admm import InputError
 from fedjax_admm.penalties import mcp, zero
-from fedjax_admm.trials import tables
 from fedjax_admm.trials.experiments.peers import (
     _pinball as pinballs,
     _roster as roster,
@@ -18,6 +17,7 @@ from fedjax_admm.trials.experiments.peers import (
     federated,
     nonsmooth,
 )
+from fedjax_admm.trials.tables._digits import load_digits
 
 (DIGITS,) = federated.EXPERIMENTS
 (KINKS,) = nonsmooth.EXPERIMENTS
@@ -119,7 +119,7 @@ def test_a_value_between_gets_the_setting_of_the_nearest(value, first):
 
 
 def test_images_for_training_validation_and_testing_are_disjoint():
-    images = tables.load_digits("synthetic", 10)
+    images = load_digits("synthetic", 10)
     rest, test = federated.pools(images)
     assert len(rest.digits) == 1440
     assert len(test.digits) == 360

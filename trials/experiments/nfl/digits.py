@@ -5,7 +5,7 @@ Variation Minimization": 20 nodes hold images of 0 and 1, 20 others images of 2 
 has a network with two outputs, the first and the second digit of its cluster, and is joined to the
 three nodes whose images look most alike.
 
-The graph. All images become points of the plane (see `tables.embed_digits`; pixels only, no
+The graph. All images become points of the plane (see `embed_digits`; pixels only, no
 labels). The distance of two nodes is the 2-Wasserstein distance (the root of the squared one: it is
 a distance, in the unit of the points) between Gaussians fitted to the points of their training
 images; an edge weighs exp(-distance).
@@ -57,12 +57,19 @@ from fedjax_admm.graphs import gaussian_wasserstein, nearest_neighbours
 from fedjax_admm.losses import TrainedLoss
 from fedjax_admm.problems import Networked, networked_training
 from fedjax_admm.solvers import gtv_primal_dual, ifca
-from fedjax_admm.trials import figures, tables
+from fedjax_admm.trials import figures
 from fedjax_admm.trials.experiments._catalogue import texts
 from fedjax_admm.trials.experiments._experiment import Experiment, Settings, Sweep
 from fedjax_admm.trials.experiments._methods import SolverMethod
 from fedjax_admm.trials.experiments.nfl._training import ConvergingTraining, Training
 from fedjax_admm.trials.results import NONFINITE_ROUND, Results, summarize
+from fedjax_admm.trials.tables._digits import (
+    DIGITS,
+    deal_digits,
+    digit_shares,
+    embed_digits,
+    load_digits,
+)
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -207,15 +214,15 @@ def _problem(settings: Settings, width: float, key: jax.Array) -> Digits:
         )
     hidden, widest = count("width", int(width)), int(max(settings["width"]))
     count("biases", settings["biases"], at_least=0, at_most=1)
-    images = tables.load_digits(settings["data"])
+    images = load_digits(settings["data"])
     nodes = count("nodes", settings["nodes"])
     neighbours = count("neighbours", settings["neighbours"], at_most=2 * nodes - 1)
     starts = count("starts", settings["starts"])
     deal_key, start_key, second_key, pooled_key = jax.random.split(key, 4)
     # Clones: what else is drawn does not change with the number of starts.
     more_key = jax.random.fold_in(jax.random.clone(start_key), 1)
-    training, validation = tables.deal_digits(deal_key, images.places(), nodes, settings["images"])
-    points = jnp.asarray(tables.embed_digits(images, settings["embedding"]), default_float())
+    training, validation = deal_digits(deal_key, images.places(), nodes, settings["images"])
+    points = jnp.asarray(embed_digits(images, settings["embedding"]), default_float())
     distances = jnp.sqrt(gaussian_wasserstein(points[training]))
 
     lit = np.any(images.pixels, axis=0)
@@ -260,7 +267,7 @@ def _problem(settings: Settings, width: float, key: jax.Array) -> Digits:
 
 
 def _of_four(network: Network) -> Network:
-    return replace(network, outputs=tables.DIGITS)
+    return replace(network, outputs=DIGITS)
 
 
 def with_four_outputs(problem: Digits) -> Digits:
@@ -339,8 +346,8 @@ def _methods(settings: Settings, width: float) -> dict[str, Any]:
 
 def describe(settings: Settings) -> str:
     """Return in a few words which images a run uses, and how many of them a node holds."""
-    images = tables.load_digits(settings["data"])
-    each, train = tables.digit_shares(images.places(), settings["nodes"], settings["images"])
+    images = load_digits(settings["data"])
+    each, train = digit_shares(images.places(), settings["nodes"], settings["images"])
     return (
         f"{images.source}, {OUTPUTS * train} training and {OUTPUTS * (each - train)} validation "
         "images per node"

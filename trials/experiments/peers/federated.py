@@ -31,7 +31,7 @@ out, because that takes ten times as long as the others. Deep models are trained
 ProxSkip, subgradients, FSMDM and consensus ADMM do not carry the states of losses, and FedPD and
 Fed-PLT are slow where a tenth of the clients is drawn. The server averages the states.
 
-Images. Which are used is said by the setting `data`, as in `tables.load_digits`; of a larger
+Images. Which are used is said by the setting `data`, as in `load_digits`; of a larger
 collection a part, drawn once for all.
 """
 
@@ -48,7 +48,7 @@ from fedjax_admm._checks import count, default_float, number, one_of
 from fedjax_admm.capabilities import at_state
 from fedjax_admm.penalties import Penalty, l1
 from fedjax_admm.problems import Federated, federated
-from fedjax_admm.trials import figures, tables
+from fedjax_admm.trials import figures
 from fedjax_admm.trials.experiments._catalogue import texts
 from fedjax_admm.trials.experiments._experiment import Experiment, Settings, Sweep
 from fedjax_admm.trials.experiments.peers._networks import (
@@ -71,6 +71,7 @@ from fedjax_admm.trials.experiments.peers._roster import (
 )
 from fedjax_admm.trials.experiments.peers._smooth_recipes import STEPS, smooth_recipes
 from fedjax_admm.trials.experiments.peers._splits import deal, draw_sizes, label_odds
+from fedjax_admm.trials.tables._digits import Images, load_digits
 
 LINEAR, NETWORK, NORMALIZED, CONVOLVED = "linear", "network", "batch norm", "convolution"
 TASKS = {
@@ -100,7 +101,7 @@ class Pool(NamedTuple):
 
 
 @lru_cache(maxsize=4)
-def pools(images: tables.Images) -> tuple[Pool, Pool]:
+def pools(images: Images) -> tuple[Pool, Pool]:
     """Return the images for training and validation, and those for testing, always the same."""
     order = np.random.default_rng(0).permutation(len(images.digits))[:MOST_IMAGES]
     tested = round(_SHARE_OF_TEST * len(order))
@@ -226,7 +227,7 @@ def draw_problem(
     # The variance of a minibatch needs two images.
     smallest = count("smallest", settings["smallest"], at_least=1 + (NORMALIZED in models))
     largest = count("largest", settings["largest"], at_least=smallest)
-    rest, test = pools(tables.load_digits(settings["data"], DIGITS))
+    rest, test = pools(load_digits(settings["data"], DIGITS))
     num_validation = round(_SHARE_OF_VALIDATION * len(rest.digits))
     most = (
         len(rest.digits) - num_validation
@@ -324,7 +325,7 @@ def tasks_of(problems: dict[str, Federated], task: str) -> Federated:
 
 def describe(settings: Settings) -> str:
     """Return in a few words which images a run uses."""
-    images = tables.load_digits(settings["data"], DIGITS)
+    images = load_digits(settings["data"], DIGITS)
     rest, test = pools(images)
     num_validation = round(_SHARE_OF_VALIDATION * len(rest.digits))
     return (
