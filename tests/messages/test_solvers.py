@@ -43,8 +43,7 @@ CHOREOGRAPHIES = (
 )
 EXAMPLES = {
     "absent": CHOREOGRAPHIES,
-    "traces": ("FedADMM",),
-    "vmap": ("EXTRA",),
+    "traces": ("EXTRA",),
     "gradients": ("FSMDM",),
     "resumes": ("SCAFFOLD", "GTVPrimalDual", "PrivateNetworkedADMM"),
 }
@@ -109,7 +108,6 @@ def test_solver_with_an_exchange(name, only):
         sends,
         problem,
         clients=kept(name, sends.participants(problem)[-1]),
-        rounds=4,
         bits=TOLERANCE,
         only=only,
     )

@@ -29,7 +29,6 @@ class Case:
     """A penalty of models."""
 
     build: Callable[[], Any]
-    convex: bool = True
     smooths: bool = True  # whether its modulus can be smoothed
     points: np.ndarray = field(default_factory=lambda: POINTS)
 
@@ -38,21 +37,21 @@ MODELS = {
     "zero": Case(penalties.zero),
     "l1": Case(lambda: penalties.l1(0.8)),
     "group_l2": Case(lambda: penalties.group_l2(0.6)),
-    "mcp": Case(lambda: penalties.mcp(1.1, 1.8, 0.9), convex=False),
-    "scad": Case(lambda: penalties.scad(1.1, 3.0, 0.9), convex=False),
+    "mcp": Case(lambda: penalties.mcp(1.1, 1.8, 0.9)),
+    "scad": Case(lambda: penalties.scad(1.1, 3.0, 0.9)),
     "elastic_net": Case(lambda: penalties.elastic_net(0.5, 0.7)),
     "squared_l2": Case(lambda: penalties.squared_l2(0.7)),
     "box": Case(lambda: penalties.box(-1.0, 2.0)),
     "non_negative": Case(penalties.non_negative),
     "non_negative_l1": Case(lambda: penalties.non_negative_l1(0.8)),
     "huber_norm": Case(lambda: penalties.huber_norm(0.8, 1.5)),
-    "l0": Case(lambda: penalties.l0(0.9), convex=False, smooths=False, points=4 * POINTS),
-    "log_sum": Case(lambda: penalties.log_sum(0.9, 0.7), convex=False, smooths=False),
-    "capped_l1": Case(lambda: penalties.capped_l1(0.9, 1.3), convex=False),
+    "l0": Case(lambda: penalties.l0(0.9), smooths=False, points=4 * POINTS),
+    "log_sum": Case(lambda: penalties.log_sum(0.9, 0.7), smooths=False),
+    "capped_l1": Case(lambda: penalties.capped_l1(0.9, 1.3)),
     "sparse_group": Case(lambda: penalties.sparse_group(0.4, 0.6), smooths=False),
-    "group_mcp": Case(lambda: penalties.group_mcp(1.1, 1.8, 0.9), convex=False),
-    "group_scad": Case(lambda: penalties.group_scad(1.1, 3.0, 0.9), convex=False),
-    "group_l0": Case(lambda: penalties.group_l0(0.9), convex=False, smooths=False),
+    "group_mcp": Case(lambda: penalties.group_mcp(1.1, 1.8, 0.9)),
+    "group_scad": Case(lambda: penalties.group_scad(1.1, 3.0, 0.9)),
+    "group_l0": Case(lambda: penalties.group_l0(0.9), smooths=False),
     "slope": Case(lambda: penalties.slope([0.9, 0.5, 0.2]), smooths=False),
     "linf": Case(lambda: penalties.linf(0.8), smooths=False),
     "simplex": Case(lambda: penalties.simplex(2.0), smooths=False),
@@ -89,7 +88,7 @@ def case(request):
 
 
 def test_the_certificate_holds_at_the_prox_and_nowhere_else(case):
-    check_penalty(case.build(), points=case.points, convex=case.convex, only="certificate")
+    check_penalty(case.build(), points=case.points, only="certificate")
 
 
 @pytest.mark.thorough
@@ -99,7 +98,6 @@ def test_penalty(case):
         case.build(),
         points=case.points,
         steps=(0.01, 0.4, 40.0),
-        convex=case.convex,
         only=("dtype", "minimises", "certificate", "derivatives"),
     )
 

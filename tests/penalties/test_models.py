@@ -119,7 +119,7 @@ SUMS = {
 @pytest.mark.parametrize("name", SUMS)
 def test_no_point_is_better_than_the_prox_of_a_sum(name):
     inner, outer = SUMS[name]()
-    check_penalty(penalties.add(outer, inner), convex=True, only="minimises")
+    check_penalty(penalties.add(outer, inner), only="minimises")
 
 
 def test_a_square_beside_a_norm_of_rows_weighs_their_entries_alike():

@@ -59,25 +59,19 @@ PROXES = {
         lambda v, step, weight: shrink(v, step, weight) if v[0, 0] < 0 else v,
         value,
         "dtype",
-        "of float16 points raised .*Take jnp.where",
+        "The check 'dtype' of .* raised .*Take jnp.where",
     ),
     "stops the derivative by the step": (
         stopped,
         value,
         "derivatives",
-        "The derivative of stopped by the step at step 0.001 and its finite difference differ",
+        "The derivative of stopped by the step at step 0.001 is not its finite difference",
     ),
     "mixes rows": (
         lambda v, step, weight: shrink(v, step, weight) + 0 * jnp.sum(v) + 0.01 * jnp.mean(v),
         value,
-        "vmap",
+        "minimises",
         "together and under jax.vmap differ",
-    ),
-    "spreads": (
-        lambda v, step, weight: 1.5 * v,
-        value,
-        "monotone",
-        "firmly nonexpansive, but for .* at step 0.001",
     ),
 }
 
@@ -87,7 +81,7 @@ PROXES = {
 def test_a_broken_prox_is_caught(name):
     prox, g, check, message = PROXES[name]
     with pytest.raises(AssertionError, match=f"(?s){message}"):
-        check_prox(prox, g, 0.7, kinks=[0.7], convex=True, only=check)
+        check_prox(prox, g, 0.7, kinks=[0.7], only=check)
 
 
 @pytest.mark.parametrize(
@@ -112,15 +106,15 @@ def test_a_norm_that_is_not_safe_is_caught(prox, check, message):
 
 @pytest.mark.thorough
 @pytest.mark.parametrize(
-    ("prox", "g", "parameters", "convex"),
+    ("prox", "g", "parameters"),
     [
-        (shrink, value, (0.7,), True),
-        (shorten, total, (), True),
-        (kernels.prox_mcp, kernels.mcp_value, (1.0, 3.0), False),
+        (shrink, value, (0.7,)),
+        (shorten, total, ()),
+        (kernels.prox_mcp, kernels.mcp_value, (1.0, 3.0)),
     ],
 )
-def test_good_proxes_pass(prox, g, parameters, convex):
-    check_prox(prox, g, *parameters, convex=convex, kinks=[0.7, 1.0, 3.0])
+def test_good_proxes_pass(prox, g, parameters):
+    check_prox(prox, g, *parameters, kinks=[0.7, 1.0, 3.0])
 
 
 def test_a_missing_branch_of_a_nonconvex_prox_is_caught():
@@ -135,22 +129,6 @@ def test_a_missing_branch_of_a_nonconvex_prox_is_caught():
         check_prox(firm, kernels.mcp_value, 1.0, 3.0, only="minimises")
 
 
-@pytest.mark.parametrize(
-    ("change", "message"),
-    [
-        ({"prox": 3}, "prox must be a function, but it is 3"),
-        ({"value": None}, "value must be a function"),
-        ({"points": [1.0, 2.0]}, r"points must be finite numbers of shape \(rows, dim\)"),
-        ({"steps": (0.0,)}, r"steps must be positive, but it is \(0.0,\)"),
-        ({"only": "speed"}, "only must be one of 'dtype'"),
-    ],
-)
-def test_wrong_arguments_are_input_errors(change, message):
-    given = {"prox": shrink, "value": value} | change
-    with pytest.raises(InputError, match=message):
-        check_prox(given.pop("prox"), given.pop("value"), 1.0, **given)
-
-
 PENALTIES = {
     "a prox of another step": (
         {"prox": lambda self, v, step: Modulus.prox(self, v, 2 * step)},
@@ -160,7 +138,7 @@ PENALTIES = {
     "a certificate of another weight": (
         {"optimality": lambda self, x, g: Modulus.optimality(self, x, 2 * g)},
         "certificate",
-        "do prox and optimality belong to the same function",
+        "do they belong to one function",
     ),
     "a value for each entry": (
         {"value": lambda self, x: self.weight * jnp.abs(x)},
@@ -170,7 +148,7 @@ PENALTIES = {
     "a root at zero": (
         {"value": lambda self, x: jnp.sum(self.weight * jnp.sqrt(x * x))},
         "kinks",
-        "The derivative of MineModulus.value at its kinks must be finite",
+        "The derivative of MineModulus.value at its kinks, .* must be finite",
     ),
 }
 
@@ -181,12 +159,12 @@ def test_a_broken_penalty_is_caught(name):
     members, check, message = PENALTIES[name]
     penalty = modulus(changed(Modulus, **members))
     with pytest.raises(AssertionError, match=f"(?s){message}"):
-        check_penalty(penalty, convex=True, only=check)
+        check_penalty(penalty, only=check)
 
 
 @pytest.mark.thorough
 def test_a_good_penalty_passes():
-    check_penalty(modulus(), convex=True)
+    check_penalty(modulus())
 
 
 @pytest.mark.parametrize(
@@ -194,7 +172,7 @@ def test_a_good_penalty_passes():
     [
         (Modulus, "penalty must be an object with the methods value, prox and optimality"),
         (np.zeros(3), "penalty must be an object with the methods"),
-        (type("Plain", (Modulus,), {})(1.0), "Plain is registered as none; decorate the class"),
+        (type("Plain", (Modulus,), {})(1.0), "must be a pytree; decorate the class"),
     ],
 )
 def test_what_is_no_penalty_is_an_input_error(penalty, message):

@@ -1,7 +1,6 @@
 """Solvers that break one rule each, and good ones."""
 
 from dataclasses import field
-from typing import Any
 
 import jax
 import jax.numpy as jnp
@@ -35,7 +34,7 @@ def test_what_belongs_to_clients_is_found_by_leaving_one_out():
         jnp.full(4, 0.1),
         problem.numbers,
     )
-    check_solver(averaging(), wide, only=("absent", "nobody"))
+    check_solver(averaging(), wide, only="absent")
 
 
 def step_of(change):
@@ -73,33 +72,32 @@ BROKEN = {
     "ignores the mask": (
         {"kept": lambda self, active, new, old: new},
         "absent",
-        r"An absent client must keep everything, but client \[0\] of MineAveraging was absent and "
-        r"its \.models changed\. .*where_active",
+        r"Client 0 of MineAveraging was absent and changed: .*\.models.*\. .*where_active",
     ),
     "uses a key twice": (
         {"found": key_twice},
         "keys",
-        "A run of MineAveraging .* raised KeyReuseError: .* Split keys with jax.random.split",
+        "'keys' of MineAveraging raised KeyReuseError: .* Split keys with jax.random.split",
     ),
     "has no derivative": (
         {"average": unsafe_root},
         "gradients",
-        r"The derivative of a run of MineAveraging by \.rate must be finite, but it is nan\. Both "
-        "branches of a jnp.where",
+        r"The derivative of a run of MineAveraging must be finite, but \.rate is nan\. Neither "
+        "branch of a jnp.where",
     ),
     "sends fractions": (
         {"traffic": lambda self, problem: Traffic(up=1.5, down=3)},
         "traffic",
-        r"traffic\(problem\)\.up must be a whole Python number .* but it is 1.5",
+        r"traffic\(problem\)\.up must be a whole Python number, 0 or more, but it is 1.5",
     ),
     "branches on data": (
         {"step": step_of(branching)},
         "structure",
-        r"step under jax.jit raised \w+: .* Take jnp.where in place",
+        r"check 'structure' of MineAveraging raised \w+: .* Take jnp.where in place",
     ),
     "moves in silence": (
         {"average": lambda self, state, models, active: jnp.mean(models, 0)},
-        "nobody",
+        "absent",
         r"The estimates of MineAveraging before and after a round without anybody differ:",
     ),
     "has a dtype of its own": (
@@ -115,13 +113,13 @@ BROKEN = {
             "found": lambda self, p, state, info: state.models + self.rate.astype(jnp.float16),
         },
         "dtype",
-        r"must follow the problem's data, which are float32, but \.server of the state of "
-        r"MineAveraging is float16",
+        r"follow the problem's data, which are float64, but of MineAveraging \['estimate'\] is "
+        "float16",
     ),
     "mixes a batch": (
         {"estimate": lambda self, state: jax.lax.pmean(state.server, "batch")},
-        "vmap",
-        "A batch of runs of MineAveraging under jax.jit and jax.vmap raised",
+        "traces",
+        "The check 'traces' of MineAveraging raised",
     ),
 }
 
@@ -164,36 +162,20 @@ def test_clients_that_should_move_but_do_not_are_told():
 
     solver = averaging(changed(Averaging, kept=kept))
     check_solver(solver, squares(), only="absent")
-    with pytest.raises(AssertionError, match=r"must move, but client \[3\] of MineAveraging"):
+    with pytest.raises(AssertionError, match="Client 3 of MineAveraging did not move"):
         check_solver(solver, squares(), clients=models, only="absent")
 
 
-@pytest.mark.parametrize(
-    ("change", "message"),
-    [
-        ({"solver": Averaging}, "solver must be a solver, but it is the class Averaging"),
-        ({"solver": 3}, "solver must have the methods"),
-        ({"solver": averaging(changed(Averaging, requires=()))}, "and capabilities in requires"),
-        ({"problem": 3}, "needs a problem with"),
-        ({"rounds": 7}, "rounds must be even, but it is 7"),
-        ({"rounds": 0}, "rounds must be at least 2"),
-        ({"clients": 3}, "clients must be a function of the state"),
-        ({"bits": -1.0}, "bits must be at least 0"),
-        ({"only": ("keys", "speed")}, "only must be one of 'traffic', 'structure'"),
-    ],
-)
-def test_wrong_arguments_are_input_errors(change: dict[str, Any], message):
-    given: dict[str, Any] = {"solver": averaging(), "problem": squares()} | change
-    with pytest.raises(fa.InputError, match=message):
-        check_solver(given.pop("solver"), given.pop("problem"), **given)
+def test_a_check_that_there_is_not_is_an_input_error():
+    with pytest.raises(fa.InputError, match="only must be one of 'traffic', 'structure'"):
+        check_solver(averaging(), squares(), only="speed")
 
 
-def test_one_client_is_not_enough():
-    alone = squares().take(jnp.zeros(1, jnp.int32))
-    with pytest.raises(fa.InputError, match="must have at least 2 clients"):
-        check_solver(averaging(), alone)
+def test_an_unfit_problem_is_named():
+    with pytest.raises(fa.InputError, match="needs a problem with"):
+        check_solver(averaging(), 3)
 
 
 def test_every_rule_has_a_broken_example():
-    assert {check for _, check, _ in BROKEN.values()} | {"traces", "resumes"} == set(SOLVER_CHECKS)
+    assert {check for _, check, _ in BROKEN.values()} | {"resumes"} == set(SOLVER_CHECKS)
     assert all(f"`{name}`" in (check_solver.__doc__ or "") for name in SOLVER_CHECKS)
