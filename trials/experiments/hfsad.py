@@ -278,7 +278,9 @@ EXPERIMENTS: Sequence[Experiment] = (
             "outliers": 0.1,
         },
         shown=("MCP links", "SCAD links", "l1 links 0.1", "local", "one model", "clusters known"),
-        figure=partial(figures.score_figure, metric="error", score="agreement"),
+        figure=partial(
+            figures.panels_figure, metrics=("error", "agreement"), logarithmic=("error",)
+        ),
         rounds=1000,
         records=10,
         quick={"trials": 6, "rounds": 200},

@@ -1,42 +1,39 @@
-from fedjax_admm.trials.figures._coverage import coverage_figure as coverage_figure
-from fedjax_admm.trials.figures._curves import (
-    cost_figure as cost_figure,
-    curve_figure as curve_figure,
-    curves_by_method_figure as curves_by_method_figure,
-    progress_figure as progress_figure,
-)
-from fedjax_admm.trials.figures._differences import (
-    differences_figure as differences_figure,
-    paired_figure as paired_figure,
-    picture_format as picture_format,
-    save_picture as save_picture,
-)
-from fedjax_admm.trials.figures._faults import (
-    attacks_figure as attacks_figure,
-    delays_figure as delays_figure,
-)
-from fedjax_admm.trials.figures._looks._captions import (
+from fedjax_admm.trials.figures._captions import (
     figure_caption as figure_caption,
     titled_caption as titled_caption,
 )
-from fedjax_admm.trials.figures._looks._choices import (
+from fedjax_admm.trials.figures._choices import (
     BANDS as BANDS,
     PICTURES as PICTURES,
-    STYLES as STYLES,
     FigureFiles as FigureFiles,
     FigureStyle as FigureStyle,
     figure_files as figure_files,
     figure_style as figure_style,
 )
-from fedjax_admm.trials.figures._looks._saving import (
-    save_figure as save_figure,
-    write_figure as write_figure,
+from fedjax_admm.trials.figures._curves import (
+    cost_figure as cost_figure,
+    curve_figure as curve_figure,
+    curves_by_method_figure as curves_by_method_figure,
+    progress_figure as progress_figure,
+    usual_figure as usual_figure,
 )
-from fedjax_admm.trials.figures._messages import bits_figure as bits_figure
-from fedjax_admm.trials.figures._peers import peers_figure as peers_figure
-from fedjax_admm.trials.figures._selection import (
+from fedjax_admm.trials.figures._differences import (
+    differences_figure as differences_figure,
+    paired_figure as paired_figure,
+)
+from fedjax_admm.trials.figures._lines import (
+    SEPARATOR as SEPARATOR,
     everything as everything,
     with_methods as with_methods,
+)
+from fedjax_admm.trials.figures._messages import (
+    bits_figure as bits_figure,
+)
+from fedjax_admm.trials.figures._saving import (
+    picture_format as picture_format,
+    save_figure as save_figure,
+    save_picture as save_picture,
+    write_figure as write_figure,
 )
 from fedjax_admm.trials.figures._style import (
     blank_figure as blank_figure,
@@ -48,13 +45,14 @@ from fedjax_admm.trials.figures._sweeps import (
     ladder_figure as ladder_figure,
     methods_figure as methods_figure,
     panels_figure as panels_figure,
-    score_figure as score_figure,
     sweep_and_scatter_figure as sweep_and_scatter_figure,
     sweep_figure as sweep_figure,
 )
 from fedjax_admm.trials.figures._tasks import (
-    SEPARATOR as SEPARATOR,
+    attacks_figure as attacks_figure,
+    coverage_figure as coverage_figure,
+    delays_figure as delays_figure,
+    peers_figure as peers_figure,
     task_curves_figure as task_curves_figure,
     task_sweep_figure as task_sweep_figure,
 )
-from fedjax_admm.trials.figures._usual import usual_figure as usual_figure

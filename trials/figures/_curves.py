@@ -1,33 +1,33 @@
 """Figures of metrics against rounds, and against what the rounds cost."""
 
-from collections.abc import Sequence
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from fedjax_admm.trials.figures._bands import mean_band, mean_words, with_quantiles
-from fedjax_admm.trials.figures._looks._ends import label_ends
-from fedjax_admm.trials.figures._selection import everything
-from fedjax_admm.trials.figures._style import (
-    WIDEST,
-    blank_figure,
-    distinct_styles,
-    draw_line,
-    family_styles,
-    finish,
-    line_with_band,
-    logarithmic,
-    logarithmic_along,
-    metric_label,
-    parameter_label,
-    readable,
-    width_of,
-)
-from fedjax_admm.trials.results import Results, summarize
+from fedjax_admm.trials.figures import _lines, _style
+from fedjax_admm.trials.figures._sweeps import draw_sweep
+from fedjax_admm.trials.results import Results
 
 if TYPE_CHECKING:
-    from matplotlib.axes import Axes
     from matplotlib.figure import Figure
+
+_COSTS = ("numbers_up", "numbers_down", "bits_up", "bits_down")  # measured without being named
+
+
+def usual_figure(results: Results) -> "Figure":
+    """Draw the first two of the experiment's metrics that were measured, a row each.
+
+    They are drawn against the swept number where there are several values of it, else against
+    rounds; a method has the same colour, line and marker in both rows. What is sent is no second.
+    """
+    measured = {name.rpartition("/")[2] for name in results.arrays}
+    first, *others = (name for name in results.config["metrics"] if name in measured)
+    shown = [first, *(name for name in others if name not in _COSTS)][:2]
+    swept = len(results.sweep) > 1
+    figure, grid = _style.panels(len(shown), 2 if swept else 3)
+    for row, metric in zip(grid, shown, strict=True):
+        (draw_sweep if swept else _draw_curves)(row, results, metric)
+    return _style.finish(figure, results)
 
 
 def curve_figure(results: Results, *, metric: str, heavy: bool = False) -> "Figure":
@@ -38,40 +38,21 @@ def curve_figure(results: Results, *, metric: str, heavy: bool = False) -> "Figu
       metric: what is drawn.
       heavy: whether tails are heavy: medians have bands then, and means if they are asked for.
     """
-    figure = blank_figure(WIDEST, 5)
-    panels = figure.subplots(1, 3)
-    draw_curves(panels, results, metric, "none" if heavy else "errors")
-    finish(figure, results, panels[0])
-    return figure
+    figure, grid = _style.panels(1, 3)
+    _draw_curves(grid[0], results, metric, "none" if heavy else "errors")
+    return _style.finish(figure, results)
 
 
-def draw_curves(
-    panels: "Sequence[Axes]", results: Results, metric: str, bands: str = "errors"
-) -> None:
+def _draw_curves(row: np.ndarray, results: Results, metric: str, bands: str = "errors") -> None:
     """Draw mean and median against rounds, and the mean against numbers sent, in three panels."""
-    mean, median, traffic = panels
-    label = metric_label(results, metric)
-    for name, style in family_styles(results.methods).items():
-        if not results.has(name, metric):
-            continue
-        table = summarize(results.values(name, metric)[0], axis=0)
-        line_with_band(mean, results.rounds, *mean_band(results, table, bands), name, style)
-        if bands == "none":
-            line_with_band(median, results.rounds, *with_quantiles(table), name, style)
-        else:  # without a band: those of ten methods would cover each other
-            draw_line(median, results.rounds, table.median, name, style)
-        if results.has(name, "numbers_up"):
-            total = summarize(results.values(name, "numbers_up")[0], axis=0).mean
-            line_with_band(traffic, total, *mean_band(results, table, bands), name, style)
-    middle = "median, 10–90 % of trials" if bands == "none" else "median"
-    for axes, title in ((mean, mean_words(results, bands)), (median, middle)):
-        axes.set_xlabel("global round")
-        axes.set_title(title)
-    traffic.set_xlabel(metric_label(results, "numbers_up"))
-    traffic.set_title("mean against traffic")
-    for axes in (mean, median, traffic):
-        logarithmic(axes, rounds=True)
-        axes.set_ylabel(label)
+    styles = _style.family_styles(results.methods)
+    # Bands of medians are drawn alone: those of ten methods would cover each other.
+    kinds = (bands, "medians" if bands == "none" else "median", bands)
+    costs = (_lines.ROUNDS, _lines.ROUNDS, "numbers_up")
+    for axes, kind, cost in zip(row, kinds, costs, strict=True):
+        _lines.draw(axes, results, metric, styles, bands=kind, against=cost)
+        _style.logarithmic(axes, rounds=True)
+    row[2].set_title("mean against traffic", fontsize=10)
 
 
 def cost_figure(results: Results, *, metric: str) -> "Figure":
@@ -79,27 +60,15 @@ def cost_figure(results: Results, *, metric: str) -> "Figure":
 
     It is drawn at the first swept value, or in a row per value where everything is drawn.
     """
-    rows = len(results.sweep) if everything(results) else 1
-    figure = blank_figure(WIDEST, 0.8 + 4 * rows)
-    grid = figure.subplots(rows, 3, sharey="row", squeeze=False)
-    for name, style in family_styles(results.methods).items():
-        passes = summarize(results.values(name, "passes"), axis=1).mean
-        costs = (results.rounds, passes, _numbers_sent(results, name))
-        for row, values in enumerate(results.values(name, metric)[:rows]):
-            table = summarize(values, axis=0)
-            for axes, cost in zip(grid[row], costs, strict=True):
-                along = np.broadcast_to(cost, (len(results.sweep), len(results.rounds)))[row]
-                line_with_band(axes, along, *mean_band(results, table), name, style)
-    for row, value in zip(grid, results.sweep, strict=False):
-        for axes in row:
-            logarithmic(axes, rounds=True)
-            axes.set_title(f"{parameter_label(results)}: {value:g}, {mean_words(results)}")
-        row[0].set_ylabel(metric_label(results, metric))
-    labels = ("global round", metric_label(results, "passes"), "numbers sent, up and down")
-    for axes, label in zip(grid[-1], labels, strict=True):
-        axes.set_xlabel(label)
-    finish(figure, results, grid[0, 0])
-    return figure
+    rows = len(results.sweep) if _lines.everything(results) else 1
+    figure, grid = _style.panels(rows, 3, sharey="row")
+    styles = _style.family_styles(results.methods)
+    for row, (line, value) in enumerate(zip(grid, results.sweep, strict=False)):
+        for axes, cost in zip(line, (_lines.ROUNDS, "passes", _lines.SENT), strict=True):
+            title = f"{_style.parameter_label(results)}: {value:g}"
+            _lines.draw(axes, results, metric, styles, title=title, against=cost, row=row)
+            _style.logarithmic(axes, rounds=True)
+    return _style.finish(figure, results)
 
 
 def curves_by_method_figure(results: Results, *, metric: str) -> "Figure":
@@ -108,27 +77,19 @@ def curves_by_method_figure(results: Results, *, metric: str) -> "Figure":
     Where everything is drawn a row above has the means.
     """
     names = [name for name in results.methods if results.has(name, metric)]
-    rows = 1 + everything(results)
-    figure = blank_figure(width_of(len(names), 3.6), 1.2 + 2.6 * rows)
-    grid = figure.subplots(rows, len(names), sharex=True, sharey=True, squeeze=False)
-    label = metric_label(results, metric)
-    styles = list(family_styles(map(str, range(len(results.sweep)))).values())
-    for column, name in enumerate(names):
-        values = results.values(name, metric)
-        for row, value, style in zip(values, results.sweep, styles, strict=True):
-            table = summarize(row, axis=0)
-            bands = (mean_band(results, table), with_quantiles(table))[-rows:]
-            for axes, band in zip(grid[:, column], bands, strict=True):
-                line_with_band(axes, results.rounds, *band, f"{value:g}", style)
-        grid[0, column].set_title(f"{readable(name)}\n{mean_words(results)}", fontsize=10)
-        grid[-1, column].set_title(f"{readable(name)}\nmedian, 10–90 % of trials", fontsize=10)
-        grid[-1, column].set_xlabel("global round")
+    bands = ["errors", "medians"][not _lines.everything(results) :]
+    figure, grid = _style.panels(len(bands), len(names), 3, 3.6, sharex=True, sharey=True)
+    styles = list(_style.family_styles(map(str, range(len(results.sweep)))).values())
+    for line, band in zip(grid, bands, strict=True):
+        for axes, name in zip(line, names, strict=True):
+            look: dict[str, Any] = {"bands": band, "against": _lines.ROUNDS}
+            for row, (value, style) in enumerate(zip(results.sweep, styles, strict=True)):
+                label = f"{value:g}"
+                _lines.draw(axes, results, metric, {label: style}, {label: name}, row=row, **look)
+            axes.set_title(f"{_style.readable(name)}\n{_lines.words(results, band)}", fontsize=10)
     for axes in grid.flat:
-        logarithmic(axes, rounds=True)
-    for axes in grid[:, 0]:
-        axes.set_ylabel(label)
-    finish(figure, results, grid[0, 0], legend_title=parameter_label(results))
-    return figure
+        _style.logarithmic(axes, rounds=True)
+    return _style.finish(figure, results, legend_title=_style.parameter_label(results))
 
 
 def progress_figure(results: Results) -> "Figure":
@@ -142,46 +103,23 @@ def progress_figure(results: Results) -> "Figure":
         has them, and the seconds per round of every method that sends something as details. The
         first swept value is drawn.
     """
-    sent, clock = "numbers sent, up and down", "seconds on this machine, evaluation left out"
-    if everything(results):
-        figure = blank_figure(14.5, 8.6)
-        panels = figure.subplots(2, 3).ravel()
-        metrics = ("error", "fresh_error", "objective", "training_error", "error", "error")
-        costs = ("global round",) * 4 + (sent, clock)
-    else:
-        figure = blank_figure(11.5, 4.6)
-        panels = figure.subplots(1, 2, sharey=True)
-        metrics, costs = ("error", "error"), ("global round", sent)
-    styles = distinct_styles(results.methods)
-    for axes, metric, cost in zip(panels, metrics, costs, strict=True):
+    shown = [("error", _lines.ROUNDS), ("error", _lines.SENT)]
+    if _lines.everything(results):
+        shown[1:1] = [
+            (each, _lines.ROUNDS) for each in ("fresh_error", "objective", "training_error")
+        ]
+        shown.append(("error", _lines.CLOCK))
+    whole = len(shown) > 2
+    figure, grid = _style.panels(1 + whole, 2 + whole, width=5.8 - whole, sharey=not whole)
+    styles = _style.distinct_styles(results.methods)
+    moving = {name: name for name in styles if results.has(name, "numbers_up")}
+    for axes, (metric, cost) in zip(grid.flat, shown, strict=True):
+        _lines.draw(axes, results, metric, styles, moving, against=cost)
         for name, style in styles.items():
-            if not results.has(name, metric):
-                continue
-            table = summarize(results.values(name, metric)[0], axis=0)
-            if not results.has(name, "numbers_up"):
-                level = {key: style[key] for key in ("color", "linestyle")}
-                axes.axhline(table.mean[-1], label=readable(name), linewidth=1.4, **level)
-                continue
-            along = {
-                "global round": results.rounds,
-                sent: _numbers_sent(results, name)[0],
-                clock: results.rounds * float(results.detail(name)),
-            }
-            line_with_band(axes, along[cost], *mean_band(results, table), name, style)
-        axes.set_xlabel(cost)
-        axes.set_ylabel(metric_label(results, metric))
-        axes.set_title(mean_words(results), fontsize=10)
-        if cost != "global round":
-            logarithmic_along(axes)
-    if not everything(results):
-        label_ends(panels[-1])
-        panels[-1].set_ylabel("")
-    finish(figure, results, panels[0])
-    return figure
-
-
-def _numbers_sent(results: Results, method: str) -> np.ndarray:
-    """Return the mean numbers sent both ways, shape (sweep, round)."""
-    up, down = (results.values(method, f"numbers_{way}") for way in ("up", "down"))
-    with np.errstate(over="ignore"):
-        return summarize(up, axis=1).mean + summarize(down, axis=1).mean
+            if name not in moving and results.has(name, metric):
+                level = _lines.last(results, name, metric).mean[0]
+                look = {key: style[key] for key in ("color", "linestyle")}
+                axes.axhline(level, label=_style.readable(name), linewidth=1.4, **look)
+        if cost != _lines.ROUNDS:
+            _style.logarithmic_along(axes)
+    return _style.finish(figure, results)

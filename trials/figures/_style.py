@@ -12,9 +12,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from fedjax_admm._drawings import COLOURS
-from fedjax_admm.trials.figures._looks._ends import names_at_ends, spread_ends
-from fedjax_admm.trials.figures._looks._legends import add_legend
-from fedjax_admm.trials.figures._selection import LEFT_OUT
+from fedjax_admm.trials.figures._layout import add_legend, hide_shared
 from fedjax_admm.trials.results import Results
 
 if TYPE_CHECKING:
@@ -32,6 +30,8 @@ MARKERS = (
     *("o", "s", "^", "D", "v", "x", "P", "*", "<", "h", "+", ">", "d"),
     *("1", "p", "X", "2", "8"),
 )
+LEFT_OUT = "left_out"
+"""The entry of a configuration that counts the methods which a figure leaves out."""
 _ROUNDING = 1e-3  # a share of the largest number drawn
 _BEYOND = 1e200  # matplotlib's arithmetic of margins and ticks overflows soon after
 _LONGEST = 80  # letters of a line
@@ -48,28 +48,31 @@ def blank_figure(width: float, height: float) -> "Figure":
     """
     from matplotlib.figure import Figure
 
-    return Figure(figsize=(width, height), layout="constrained")
+    return Figure(figsize=(width, height), dpi=150, layout="constrained")
 
 
-def width_of(columns: int, usual: float = 4.7) -> float:
-    """Return how wide a figure is, in inches, whose panels have a usual width if they fit."""
-    return columns * min(max(WIDEST / columns, _NARROWEST), usual)
+def panels(
+    rows: int, columns: int, height: float = 3.4, width: float = 4.7, **shared: Any
+) -> "tuple[Figure, np.ndarray]":
+    """Return a figure and its panels, shape (rows, columns).
+
+    Args:
+      rows: of panels.
+      columns: of panels.
+      height: inches of a row with its labels.
+      width: inches of a panel with its labels, if they fit; narrower ones keep them readable.
+      **shared: which axes are shared, as `Figure.subplots` takes it.
+    """
+    wide = columns * min(max(WIDEST / columns, _NARROWEST), width)
+    figure = blank_figure(wide, 1.3 + height * rows)
+    return figure, figure.subplots(rows, columns, squeeze=False, **shared)
 
 
 def few_panels(number: int) -> "tuple[Figure, np.ndarray]":
     """Return a figure and its panels: four lie in two rows, other numbers in one."""
     columns = 2 if number == 4 else number
-    rows = number // columns
-    figure = blank_figure(width_of(columns), 1.2 + 3.2 * rows)
-    return figure, figure.subplots(rows, columns, squeeze=False).ravel()
-
-
-def label_left(panels: "Iterable[Axes]", label: str) -> None:
-    """Write what is drawn upwards beside the panels of the first column."""
-    for axes in panels:
-        place = axes.get_subplotspec()
-        if place is not None and place.is_first_col():
-            axes.set_ylabel(label, fontsize=9)
+    figure, grid = panels(number // columns, columns)
+    return figure, grid.ravel()
 
 
 def family_styles(names: Iterable[str]) -> dict[str, dict[str, Any]]:
@@ -97,33 +100,33 @@ def distinct_styles(names: Iterable[str]) -> dict[str, dict[str, Any]]:
     }
 
 
-def solver_styles(names: Sequence[str]) -> dict[str, dict[str, Any]]:
+def solver_styles(names: Iterable[str]) -> dict[str, dict[str, Any]]:
     """Give each solver a colour and a marker, and each variant, "SOLVER, VARIANT", a line."""
-    solvers = list(dict.fromkeys(name.partition(", ")[0] for name in names))
-    variants = list(dict.fromkeys(name.partition(", ")[2] for name in names))
-    return {
-        name: {
-            "color": COLOURS[solvers.index(name.partition(", ")[0]) % len(COLOURS)],
-            "marker": MARKERS[solvers.index(name.partition(", ")[0]) % len(MARKERS)],
-            "linestyle": _LINES[variants.index(name.partition(", ")[2]) % len(_LINES)],
-        }
-        for name in names
-    }
+    solvers: dict[str, int] = {}
+    variants: dict[str, int] = {}
+    styles: dict[str, dict[str, Any]] = {}
+    for name in names:
+        solver, _, variant = name.partition(", ")
+        place = solvers.setdefault(solver, len(solvers))
+        line = variants.setdefault(variant, len(variants))
+        look = {"color": COLOURS[place % len(COLOURS)], "marker": MARKERS[place % len(MARKERS)]}
+        styles[name] = {**look, "linestyle": _LINES[line % len(_LINES)]}
+    return styles
 
 
 def line_with_band(
     axes: "Axes",
     x: np.ndarray,
-    middle: np.ndarray,
-    low: np.ndarray,
-    high: np.ndarray,
+    band: Sequence[np.ndarray],
     label: str,
     style: dict[str, Any],
 ) -> None:
-    """Draw a line and its band."""
+    """Draw a line and its band; none if it is the line itself."""
+    middle, low, high = band
     draw_line(axes, x, middle, label, style)
-    x, low, high = map(drawable, (x, low, high))
-    axes.fill_between(x, low, high, color=style["color"], alpha=0.12, linewidth=0)
+    if low is not middle:
+        x, low, high = map(drawable, (x, low, high))
+        axes.fill_between(x, low, high, color=style["color"], alpha=0.12, linewidth=0)
 
 
 def points_with_bars(
@@ -176,28 +179,30 @@ def logarithmic(axes: "Axes", *, rounds: bool = False) -> None:
     if largest > 0 and -least <= _ROUNDING * largest:
         axes.set_yscale("log")
         axes.yaxis.set_major_formatter(PlainNumbers())
-        axes.yaxis.set_minor_formatter(PlainNumbers(minor_thresholds=(2.5, 0.4)))
+        axes.yaxis.set_minor_formatter(PlainNumbers(minor_thresholds=(2.5, 2.5)))
         if least <= 0 and np.any(numbers <= 0):
             note(axes, "zeros and what is below are not drawn")
-    if rounds and logarithmic_along(axes):
-        axes.xaxis.set_major_formatter(PlainNumbers())
-        axes.xaxis.set_minor_formatter(PlainNumbers())
+    if rounds:
+        logarithmic_along(axes)
 
 
-def logarithmic_along(axes: "Axes", *, partly: bool = False) -> bool:
-    """Make the horizontal axis logarithmic if all that is drawn there is positive; say whether.
+def logarithmic_along(axes: "Axes", *, partly: bool = False) -> None:
+    """Make the horizontal axis logarithmic if all that is drawn there is positive.
 
     Args:
       axes: with its lines.
       partly: whether some zeros may be left out; it is said in a corner then.
     """
+    from fedjax_admm.trials.figures._ticks import PlainNumbers
+
     numbers = _drawn(axes, "x")
     positive = bool(np.any(numbers > 0)) and bool(np.all(numbers >= 0 if partly else numbers > 0))
     if positive:
         axes.set_xscale("log")
+        axes.xaxis.set_major_formatter(PlainNumbers())
+        axes.xaxis.set_minor_formatter(PlainNumbers(minor_thresholds=(1, 1)))
         if np.any(numbers <= 0):
             note(axes, "zeros are not drawn")
-    return positive
 
 
 def _drawn(axes: "Axes", direction: str) -> np.ndarray:
@@ -271,26 +276,35 @@ def parameter_label(results: Results) -> str:
 def finish(
     figure: "Figure",
     results: Results,
-    shown: "Axes | Mapping[str, Any]",
-    legend_title: str | None = None,
-) -> None:
+    shown: Mapping[str, Any] | None = None,
+    legend_title: str = "",
+) -> "Figure":
     """Add the grid lines, one legend below, and the title: the finding, then what was run.
 
     A quick or an unfinished run is called a preview; only a run as large as the default one states
-    its finding. Where lines have their names at their ends there is no legend.
+    its finding.
+
+    Args:
+      figure: with all that is drawn.
+      results: what it shows.
+      shown: what the legend shows by its name; all that has a name if None.
+      legend_title: above the legend.
+
+    Returns:
+      The figure.
     """
-    for each in figure.axes:
-        each.grid(True, which="major", linewidth=0.4, alpha=0.6)
-    if not isinstance(shown, Mapping):
-        handles, labels = shown.get_legend_handles_labels()
-    else:
-        handles, labels = list(shown.values()), list(shown)
-    if labels and not any(map(names_at_ends, figure.axes)):
-        add_legend(figure, handles, labels, title=legend_title)
+    named: dict[str, Any] = {}
+    for axes in figure.axes:
+        axes.grid(True, which="major", linewidth=0.4, alpha=0.6)
+        handles, labels = axes.get_legend_handles_labels()
+        named |= dict(zip(labels, handles, strict=True))
+    hide_shared(figure)
+    if shown := named if shown is None else shown:
+        add_legend(figure, shown, legend_title)
     config = results.config
-    ran = results.run_in_words
-    data = config.get("data", "drawn")
-    ran = ran if data == "drawn" else f"{ran}; data: {_whole(data, 2 * _LONGEST)}"
+    ran = f"{config['experiment']}: {results.run_in_words}"
+    data = config.get("data", "drawn").encode(errors="replace").decode()  # a path may be any bytes
+    ran += "" if data == "drawn" else f"; data: {_whole(data, 2 * _LONGEST)}"
     if config.get(LEFT_OUT):
         ran += f"; --all draws {config[LEFT_OUT]} more"
     if config.get("quick"):
@@ -301,15 +315,13 @@ def finish(
         title = f"{config['title'][:1].upper()}{config['title'][1:]}"
         finding = config.get("verdict") or title
     letters = int(11 * figure.get_figwidth())
-    lines = [caption(line, letters) for line in _balanced(_whole(finding, 400), letters)]
-    lines += _balanced(f"{config['experiment']}: {ran}".replace("$", r"\$"), letters)
+    lines = [caption(line, letters) for line in _lines(_whole(finding, 400), letters)]
+    lines += _lines(ran.replace("$", r"\$"), letters)
     figure.suptitle("\n".join(lines), fontsize=11)
-    spread_ends(figure)
+    return figure
 
 
-def _balanced(text: str, letters: int) -> list[str]:
-    """Return the fewest lines of at most so many letters, of about equal length."""
-    fewest = len(textwrap.wrap(text, letters))
-    shortest = range(-(-len(text) // max(fewest, 1)), letters)
-    tried = (textwrap.wrap(text, each) for each in shortest)
-    return next((lines for lines in tried if len(lines) == fewest), textwrap.wrap(text, letters))
+def _lines(text: str, letters: int) -> list[str]:
+    """Return lines of at most so many letters, of about equal length."""
+    rows = -(-len(text) // letters)
+    return textwrap.wrap(text, min(letters, len(text) // max(rows, 1) + 6))

@@ -8,7 +8,6 @@ import pytest
 
 from fedjax_admm._checks import InputError
 from fedjax_admm.trials.experiments import all_experiments, find
-from fedjax_admm.trials.figures._looks._ends import names_at_ends
 from fedjax_admm.trials.running import Request, run_experiment
 from tests.memory import drop_programs
 
@@ -136,7 +135,6 @@ def test_the_figure_is_drawn(outcome):
     name = results.config["experiment"]
     figure = find(name).figure(results)
     shown = {text.get_text() for legend in figure.legends for text in legend.get_texts()}
-    shown |= {name.get_text() for axes in figure.axes for name in names_at_ends(axes)}
     swept = name == "fsmdm-asynchrony"
     names = [f"{v:g}" for v in results.sweep] if swept else results.methods
     if name not in [

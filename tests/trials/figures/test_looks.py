@@ -215,18 +215,6 @@ def test_a_map_takes_the_room_that_its_shape_asks_for(style, columns, tmp_path):
     assert figure.axes[0].get_data_ratio() * 2.0 == pytest.approx(tall / wide, rel=0.05)
 
 
-@pytest.mark.thorough
-@pytest.mark.parametrize("name", ["tasks", "one's own"])
-def test_letters_are_smaller_where_a_figure_would_be_taller_than_its_page(name, tmp_path):
-    figure, look = FIGURES[name](), figures.figure_style("slides", 1)
-    figures.save_figure(figure, tmp_path, formats=["svg"], style=look)
-    sizes = {axes.xaxis.label.get_fontsize() for axes in figure.axes}
-    assert len(sizes) == 1
-    assert figure.get_figheight() <= 1.05 * look.height
-    # A figure that has room keeps the letters of its style.
-    assert sizes == {look.letters} if name == "one's own" else 6 <= min(sizes) < look.letters
-
-
 @pytest.mark.parametrize(
     ("asked", "sentence"),
     [

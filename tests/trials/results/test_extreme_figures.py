@@ -19,7 +19,9 @@ FIGURES = {
     "sweep": lambda results: figures.sweep_figure(
         results, metric="error", share="passes", floor=1e-2
     ),
-    "score": lambda results: figures.score_figure(results, metric="error", score="passes"),
+    "logarithmic panels": lambda results: figures.panels_figure(
+        results, metrics=("error", "passes"), logarithmic=("error",)
+    ),
     "families": lambda results: figures.families_figure(results, metric="error"),
     "scatter": lambda results: figures.sweep_and_scatter_figure(
         results,

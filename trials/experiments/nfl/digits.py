@@ -378,7 +378,7 @@ def accuracy_figure(results: Results) -> "Figure":
         axes.set_xlim(0, 150)  # with room for the numbers beside the bars
         axes.set_xticks(range(0, 101, 25))
     panels[0].set_yticks(rows, list(map(figures.readable, names)))
-    figures.finish(figure, results, panels[0])
+    figures.finish(figure, results)
     for axes in panels:
         axes.grid(False, axis="y")
     return figure
