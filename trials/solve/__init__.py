@@ -1,8 +1,8 @@
 """One problem of a user's own, from a file: the commands `solve FAMILY`, a room for each.
 
-from fedjax_admm.trials.solve import Stages, localization, solve_file, write_solution
+from fedjax_admm.trials.solve import LocalizationSettings, Stages, solve_file, write_solution
 
-settings, stages = localization.LocalizationSettings(rounds=500), Stages(print)
+settings, stages = LocalizationSettings(rounds=500), Stages(print)
 found = solve_file(settings, Path("ranges.csv"), stages)
 print(found.text)
 write_solution(found, Path("ranges.csv"), Path("located"), stages)

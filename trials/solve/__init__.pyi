@@ -1,9 +1,3 @@
-from fedjax_admm.trials.solve import (
-    localization as localization,
-    networked as networked,
-    private as private,
-    ratings as ratings,
-)
 from fedjax_admm.trials.solve._command import (
     Solution as Solution,
     Stages as Stages,
@@ -28,3 +22,9 @@ from fedjax_admm.trials.solve._options import (
     whole_number as whole_number,
 )
 from fedjax_admm.trials.solve._settings import Settings as Settings, options as options
+from fedjax_admm.trials.solve.localization._settings import (
+    LocalizationSettings as LocalizationSettings,
+)
+from fedjax_admm.trials.solve.networked._settings import NetworkedSettings as NetworkedSettings
+from fedjax_admm.trials.solve.private._settings import PrivateSettings as PrivateSettings
+from fedjax_admm.trials.solve.ratings._settings import RatingsSettings as RatingsSettings

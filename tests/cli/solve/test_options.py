@@ -14,10 +14,10 @@ from fedjax_admm._checks import InputError
 from fedjax_admm.trials.cli import _app as command_line
 from fedjax_admm.trials.cli._solve import add_family
 from fedjax_admm.trials.solve import (
+    LocalizationSettings,
     Stages,
     choice,
     flag,
-    localization,
     number,
     solve_file,
     text,
@@ -33,7 +33,7 @@ RANGES = "x,y,range\n3,4,5\n-6,8,10\n5,-12,13\n-8,-15,17\n"
 
 
 @dataclass(frozen=True, kw_only=True)
-class OfEveryKind(localization.LocalizationSettings):
+class OfEveryKind(LocalizationSettings):
     """Locate a target with options of every kind.
 
     This paragraph is for readers of the code.
@@ -159,7 +159,7 @@ def test_stages_are_told_as_they_begin_and_timed(tmp_path):
     (tmp_path / "mine.csv").write_text(RANGES)
     told = []
     stages = Stages(told.append)
-    settings = localization.LocalizationSettings(rounds=20)
+    settings = LocalizationSettings(rounds=20)
     found = solve_file(settings, tmp_path / "mine.csv", stages)
     written = write_solution(found, tmp_path / "mine.csv", tmp_path / "out", stages)
     assert told == list(stages.seconds)
@@ -170,7 +170,7 @@ def test_stages_are_told_as_they_begin_and_timed(tmp_path):
 
 def test_numbers_that_json_has_not_are_words(tmp_path):
     (tmp_path / "mine.csv").write_text(RANGES)
-    settings = localization.LocalizationSettings(rounds=20)
+    settings = LocalizationSettings(rounds=20)
     found = solve_file(settings, tmp_path / "mine.csv", Stages())
     strange = {"a": np.float32("inf"), "b": [math.nan, np.int64(3)], "c": {"d": tmp_path}}
     object.__setattr__(found, "result", strange)
