@@ -14,9 +14,10 @@ import jax.numpy as jnp
 from jax import Array
 from jax.lax import stop_gradient
 
-from fedjax_admm.kernels._arguments import Real, matched, widened
+from fedjax_admm.kernels._arguments import matched, widened
 from fedjax_admm.kernels._loops import while_loop
 from fedjax_admm.kernels._safe import safe_ratio, unit_of
+from fedjax_admm.kernels.compiling import Real
 
 _SWEEPS = 3  # after a step of Newton's method that failed
 

@@ -4,13 +4,14 @@ import jax.numpy as jnp
 from jax import Array
 from jax.lax import stop_gradient
 
-from fedjax_admm.kernels._arguments import Real, along, matched, widened
+from fedjax_admm.kernels._arguments import along, matched, widened
 from fedjax_admm.kernels._safe import unit_of
+from fedjax_admm.kernels.compiling import Real, Upper
 from fedjax_admm.kernels.vectors._thresholds import clipped_part
 
 
 def project_box_section(
-    v: Array, lower: Real, upper: Real, weights: Real, total: Real, axis: int = -1
+    v: Array, lower: Real, upper: Upper, weights: Real, total: Real, axis: int = -1
 ) -> Array:
     """Project onto a box cut by a hyperplane, `lower <= x <= upper`, `<weights, x> = total`.
 
