@@ -4,7 +4,7 @@ import jax.numpy as jnp
 from jax import Array
 from jax.lax import broadcasted_iota, stop_gradient
 
-from fedjax_admm.kernels._arguments import demand_entries, matched, weighed, widened
+from fedjax_admm.kernels._arguments import demand_entries, matched, undefined_by, weighed, widened
 from fedjax_admm.kernels._safe import safe_norm
 from fedjax_admm.kernels.compiling import Size
 from fedjax_admm.kernels.elementwise._absolute import soft_threshold
@@ -59,4 +59,4 @@ def prox_l1_minus_l2(v: Array, step: Size, weight: Size, alpha: Size, axis: int 
     # The largest entry, moved away from 0 where alpha exceeds 1.
     single = side * jnp.maximum(side * wide - (1 - alpha) * step, 0.0)
     alone = jnp.where(largest, single, 0.0)
-    return jnp.where(sparse, alone, dense).astype(v.dtype)
+    return undefined_by(jnp.where(sparse, alone, dense), alpha).astype(v.dtype)

@@ -56,6 +56,8 @@ def prox_least_squares_circular(
     v, step = matched(widened(point), step)
     v, kernel, target = _same_axes(v, kernel, target)
     sizes = [v.shape[axis] for axis in axes]
+    if v.size == 0:
+        return point
     k, signal, goal = (jnp.fft.rfftn(part, axes=axes) for part in (kernel, v, target))
     power = jnp.real(k) ** 2 + jnp.imag(k) ** 2
     share = resolvent(step, power)

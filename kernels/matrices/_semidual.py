@@ -46,8 +46,11 @@ def transported(
     if v.ndim < 2:
         raise ValueError(f"matrices have at least two axes, but the shape is {v.shape}.")
     batch, (m, n) = v.shape[:-2], v.shape[-2:]
-    rows = jnp.broadcast_to(widened(above), (*batch, m)).reshape(-1, m)
-    columns = jnp.broadcast_to(widened(beside), (*batch, n)).reshape(-1, n)
+    rows = jnp.broadcast_to(widened(above), (*batch, m))
+    columns = jnp.broadcast_to(widened(beside), (*batch, n))
+    if v.size == 0:  # no sum is but 0
+        return v, jnp.max(jnp.concatenate([rows, columns], -1), -1, initial=0).astype(v.dtype)
+    rows, columns = rows.reshape(-1, m), columns.reshape(-1, n)
     solve = partial(_one, distance, iterations, tolerance)
     found, missed = jax.vmap(solve)(widened(v).reshape(-1, m, n), rows, columns)
     return found.reshape(v.shape).astype(v.dtype), missed.reshape(batch).astype(v.dtype)

@@ -38,10 +38,10 @@ def project_box_section(
     wide = jnp.broadcast_arrays(*(widened(part) for part in (v, lower, upper, weights)))
     v, lower, upper, weights = wide
     total = jnp.broadcast_to(widened(total), jnp.sum(v, axis=axis, keepdims=True).shape)
-    unit = unit_of(jnp.max(jnp.abs(weights), axis=axis, keepdims=True))
+    unit = unit_of(jnp.max(jnp.abs(weights), axis=axis, keepdims=True, initial=0))
     weights, total = weights / unit, total / unit
     sizes = jnp.abs(jnp.clip(v, lower, upper))
-    size = jnp.maximum(jnp.max(sizes, axis=axis, keepdims=True), jnp.abs(total))
+    size = jnp.maximum(jnp.max(sizes, axis=axis, keepdims=True, initial=0), jnp.abs(total))
     scale = unit_of(jnp.maximum(size, 1.0))
     v, lower, upper, total = (part / scale for part in (v, lower, upper, total))
     found = scale * clipped_part(v, lower, upper, weights, total, axis)

@@ -4,7 +4,7 @@ import jax
 import jax.numpy as jnp
 from jax import Array, lax
 
-from fedjax_admm.kernels._arguments import along, matched, widened
+from fedjax_admm.kernels._arguments import along, matched, undefined_by, widened
 from fedjax_admm.kernels._loops import scan, while_loop
 from fedjax_admm.kernels._safe import safe_ratio
 from fedjax_admm.kernels.compiling import Size
@@ -38,7 +38,7 @@ def project_isotonic(
     v, weights = (jnp.broadcast_to(widened(part), places) for part in (v, weights))
     v, weights = jnp.moveaxis(v, axis, -1), jnp.moveaxis(weights, axis, -1)
     found = ordered_fit(v, weights) if increasing else -ordered_fit(-v, weights)
-    return jnp.moveaxis(found.astype(dtype), -1, axis)
+    return jnp.moveaxis(undefined_by(found, weights).astype(dtype), -1, axis)
 
 
 @jax.custom_jvp

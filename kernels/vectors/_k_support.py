@@ -53,6 +53,8 @@ def prox_k_support(v: Array, step: Size, weight: Size, k: int, axis: int = -1) -
     Machine Learning Research 17, 2016 (the weights). The level is derived in the comments.
     """
     v, step = weighed(v, step, weight)
+    if v.size == 0:
+        return v
     by = widened(step)
     kept = 1 / (1 + by)
     wide = widened(v)
@@ -99,6 +101,8 @@ def prox_top_k_envelope(v: Array, step: Size, k: int, axis: int = -1) -> Array:
     for fixed rank approximation", Optimization Letters 11, 2017.
     """
     v, step = matched(v, step)
+    if v.size == 0:
+        return v
     wide, by = widened(v), widened(step)
     share = jnp.where(by < 1, by, 1.0)
     kept = 1 - share

@@ -84,6 +84,8 @@ def prox_sum_largest(v: Array, step: Size, weight: Size, k: int, axis: int = -1)
     Reference: Beck, 2017, section 6.7 (sum of the k largest values).
     """
     v, step = weighed(v, step, weight)
+    if v.size == 0:
+        return v
     _demand_some(v, k, axis)
     wide, loss = widened(v), widened(step)
     shape = jnp.broadcast_shapes(v.shape, step.shape)
