@@ -112,7 +112,7 @@ class _Declared:
         """Return the argument with which a number is compared, if there is one."""
         return named.get(range_.other, self.defaults.get(range_.other)) if range_.other else None
 
-    def __call__(self, checked: tuple[str, ...], **named: Any) -> Any:
+    def __call__(self, /, checked: tuple[str, ...], **named: Any) -> Any:
         """Call the function, with NaN for numbers out of range that nobody has checked."""
         for name, ranges in self.numbers.items():
             if name not in checked and named.get(name) is not None:
@@ -189,7 +189,7 @@ def _jitted(function: Callable[..., Any], declared: _Declared) -> Callable[..., 
 
 def is_double(arguments: Any) -> bool:
     """Return whether there are float64 arrays where they are not enabled."""
-    if jax.config.jax_enable_x64:
+    if jax.config.jax_enable_x64:  # pyright: ignore[reportAttributeAccessIssue]
         return False
     for leaf in jax.tree.leaves(arguments):
         if isinstance(leaf, Array) and leaf.dtype == np.float64:
@@ -197,7 +197,7 @@ def is_double(arguments: Any) -> bool:
     return False
 
 
-def _held(held: weakref.ref) -> Callable[..., Any]:
+def _held(held: Callable[[], Any]) -> Callable[..., Any]:
     """Return what calls a function, without holding it."""
 
     def function(*arguments: Any, **options: Any) -> Any:

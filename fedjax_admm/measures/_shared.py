@@ -1,14 +1,23 @@
 """Shared by measures: a model for every client, the sum of all losses at one model, partitions."""
 
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import jax
 import jax.numpy as jnp
 
 from fedjax_admm.capabilities import Clients, Values, needs
+from fedjax_admm.kernels.compiling import kernel
 
 
-@needs(Clients, Values)
+def measure(
+    *problem: type, solver: Sequence[type] = (), state: Sequence[type] = ()
+) -> Callable[..., Any]:
+    """Declare a measure with its needs; called outside of a run it is compiled once."""
+    return lambda function: needs(*problem, solver=solver, state=state)(kernel(function))
+
+
+@measure(Clients, Values)
 def total_loss(problem: Any, model: jax.Array) -> jax.Array:
     """Return `sum_l f_l(w)` at one model (dim,), shape ()."""
     return jnp.sum(problem.values(jnp.broadcast_to(model, (problem.num_clients, *model.shape))))
