@@ -1,10 +1,12 @@
 """Shared by measures: a model for every client, the sum of all losses at one model, partitions."""
 
 from collections.abc import Callable, Sequence
+from functools import wraps
 from typing import Any
 
 import jax
 import jax.numpy as jnp
+import numpy as np
 
 from fedjax_admm.capabilities import Clients, Values, needs
 from fedjax_admm.kernels.compiling import kernel
@@ -13,8 +15,20 @@ from fedjax_admm.kernels.compiling import kernel
 def measure(
     *problem: type, solver: Sequence[type] = (), state: Sequence[type] = ()
 ) -> Callable[..., Any]:
-    """Declare a measure with its needs; called outside of a run it is compiled once."""
-    return lambda function: needs(*problem, solver=solver, state=state)(kernel(function))
+    """Declare a measure with its needs; of pytrees of arrays it is compiled once."""
+
+    def declare(function: Callable[..., Any]) -> Callable[..., Any]:
+        program = kernel(function)
+
+        @wraps(function)
+        def measured(*given: Any, **options: Any) -> Any:
+            leaves = jax.tree.leaves((given, options))
+            arrays = all(isinstance(leaf, jax.Array | np.ndarray | float) for leaf in leaves)
+            return (program if arrays else function)(*given, **options)
+
+        return needs(*problem, solver=solver, state=state)(measured)
+
+    return declare
 
 
 @measure(Clients, Values)
