@@ -8,8 +8,8 @@ programs too, which go with them.
 import inspect
 import weakref
 from collections.abc import Callable, Mapping, Sequence
-from functools import partial, wraps
-from operator import index
+from functools import partial, reduce, wraps
+from operator import index, or_
 from types import NoneType, UnionType
 from typing import Annotated, Any, NamedTuple, TypeVar, Union, get_args, get_origin
 
@@ -176,7 +176,17 @@ def _called(declared: _Declared, run: Callable[..., Any]) -> Any:
                 return run(**named)
         return run(**named)
 
-    return called
+    shown: Any = called  # what is read needs no ranges
+    shown.__annotations__ = {
+        name: _plain(kind) for name, kind in declared.function.__annotations__.items()
+    }
+    shown.__signature__ = declared.signature.replace(
+        parameters=[
+            part.replace(annotation=_plain(part.annotation))
+            for part in declared.signature.parameters.values()
+        ]
+    )
+    return shown
 
 
 def _jitted(function: Callable[..., Any], declared: _Declared) -> Callable[..., Any]:
@@ -245,6 +255,13 @@ def _kinds(annotation: Any) -> Sequence[Any]:
     if get_origin(annotation) in (Union, UnionType):
         return [kind for part in get_args(annotation) for kind in _kinds(part)]
     return [annotation]
+
+
+def _plain(annotation: Any) -> Any:
+    """Return an annotation without ranges."""
+    if get_origin(annotation) in (Union, UnionType):
+        return reduce(or_, map(_plain, get_args(annotation)))
+    return get_args(annotation)[0] if get_origin(annotation) is Annotated else annotation
 
 
 def _is_choice(kind: Any) -> bool:

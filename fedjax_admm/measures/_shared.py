@@ -9,15 +9,15 @@ import jax.numpy as jnp
 import numpy as np
 
 from fedjax_admm.capabilities import Clients, Values, needs
-from fedjax_admm.kernels.compiling import kernel
+from fedjax_admm.kernels.compiling import Function, kernel
 
 
 def measure(
     *problem: type, solver: Sequence[type] = (), state: Sequence[type] = ()
-) -> Callable[..., Any]:
+) -> Callable[[Function], Function]:
     """Declare a measure with its needs; of pytrees of arrays it is compiled once."""
 
-    def declare(function: Callable[..., Any]) -> Callable[..., Any]:
+    def declare(function: Function) -> Function:
         program = kernel(function)
 
         @wraps(function)
@@ -26,7 +26,8 @@ def measure(
             arrays = all(isinstance(leaf, jax.Array | np.ndarray | float) for leaf in leaves)
             return (program if arrays else function)(*given, **options)
 
-        return needs(*problem, solver=solver, state=state)(measured)
+        found: Any = needs(*problem, solver=solver, state=state)(measured)
+        return found
 
     return declare
 

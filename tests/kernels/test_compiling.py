@@ -57,7 +57,10 @@ def test_a_kernel_looks_like_its_function():
         kernel = getattr(kernels, name)
         assert inspect.isfunction(kernel)
         assert (kernel.__name__, bool(kernel.__doc__)) == (name, True)
-        assert inspect.signature(kernel) == inspect.signature(inspect.unwrap(kernel))
+        assert "Annotated" not in str(inspect.signature(kernel))
+        assert (*inspect.signature(kernel).parameters,) == (
+            *inspect.signature(inspect.unwrap(kernel)).parameters,
+        )
 
 
 @pytest.mark.parametrize(
