@@ -1,97 +1,36 @@
-"""A request to stop is held back, then obeyed; what was there before comes back."""
+"""Requests to stop that come while a compiled program runs."""
 
 import signal
+import subprocess
+import sys
+import time
 
-import jax
-import numpy as np
 import pytest
 
-from fedjax_admm.trials.engine import ChunkStore, monte_carlo
-from fedjax_admm.trials.engine._interruptions import SIGNALS, held_back
-
-TRIALS, CHUNK = 12, 4
-
-
-@pytest.fixture(autouse=True)
-def ctrl_c():
-    """Tests that run in the background of a script ignore Ctrl-C: here it counts."""
-    usual = signal.signal(signal.SIGINT, signal.default_int_handler)
-    yield
-    signal.signal(signal.SIGINT, usual)
+ENDLESS = """
+import jax
+from fedjax_admm.trials.engine._interruptions import held_back
+endless = jax.jit(lambda x: jax.lax.while_loop(lambda x: x > 0, lambda x: x + 1e-9 * x, x))
+endless = endless.lower(1.0).compile()
+with held_back():
+    print("begun", flush=True)
+    jax.block_until_ready(endless(1.0))
+"""
 
 
-def handlers():
-    return [signal.getsignal(number) for number in SIGNALS]
-
-
-@pytest.mark.parametrize("number", SIGNALS)
-def test_the_first_request_is_noted_and_the_handlers_come_back(number):
-    before = handlers()
-    with held_back() as interruption:
-        assert not interruption.asked
-        assert all(now != then for now, then in zip(handlers(), before, strict=True))
-        signal.raise_signal(number)
-        assert interruption.asked
-        # The next one is no longer held back.
-        assert handlers() == before
-    assert handlers() == before
-
-
-def test_a_second_ctrl_c_stops_at_once():
-    with held_back() as interruption:
-        signal.raise_signal(signal.SIGINT)
-        assert interruption.asked
-        with pytest.raises(KeyboardInterrupt):
-            signal.raise_signal(signal.SIGINT)
-
-
-def test_what_a_shell_has_switched_off_stays_off():
-    """A job in the background of a script ignores Ctrl-C."""
-    usual = signal.signal(signal.SIGINT, signal.SIG_IGN)
-    try:
-        with held_back() as interruption:
-            signal.raise_signal(signal.SIGINT)
-            assert not interruption.asked
-    finally:
-        signal.signal(signal.SIGINT, usual)
-
-
-# In the engine
-
-
-class Asking(ChunkStore):
-    """Raises signals while the second chunk is being stored."""
-
-    def __init__(self, folder, *signals):
-        super().__init__(folder)
-        self.signals = signals
-
-    def save(self, first, arrays):
-        for kind in self.signals if first == CHUNK else ():
-            signal.raise_signal(kind)
-        super().save(first, arrays)
-
-
-def draw(key):
-    return {"number": jax.random.uniform(key)}
-
-
-def simulate(store):
-    key = jax.random.key(3)
-    return monte_carlo(draw, key, TRIALS, batch=2, chunk=CHUNK, store=store, progress=False).arrays
-
-
-def stored(store):
-    return sorted(path.name for path in store.folder.glob("0*.npz"))
-
-
-@pytest.mark.parametrize("kind", SIGNALS)
-def test_a_run_stops_after_the_chunk_that_has_begun(tmp_path, kind):
-    store = Asking(tmp_path / "chunks", kind)
-    before = handlers()
-    with pytest.raises(KeyboardInterrupt):
-        simulate(store)
-    assert stored(store) == ["000000-000004.npz", "000004-000008.npz"]
-    assert handlers() == before
-    arrays = simulate(ChunkStore(store.folder))
-    np.testing.assert_array_equal(arrays["number"], simulate(None)["number"])
+@pytest.mark.thorough
+@pytest.mark.parametrize("kind", [signal.SIGINT, signal.SIGTERM])
+def test_the_second_one_ends_a_program_without_end(kind):
+    with subprocess.Popen(
+        [sys.executable, "-c", ENDLESS], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
+    ) as process:
+        assert process.stdout is not None
+        assert process.stdout.readline() == "begun\n"
+        time.sleep(1)  # until it waits
+        process.send_signal(kind)
+        with pytest.raises(subprocess.TimeoutExpired):
+            process.wait(5)
+        process.send_signal(kind)
+        _, said = process.communicate(timeout=60)
+    assert process.returncode == 130
+    assert said == "fedjax-admm: ended at once; what was finished before is kept.\n"

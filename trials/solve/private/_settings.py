@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING, Annotated, Any, ClassVar
 from fedjax_admm import losses
 from fedjax_admm._host._tables import edge_columns
 from fedjax_admm.trials.solve._options import (
-    MOST_ROUNDS,
     choice,
     flag,
     number,
@@ -71,7 +70,7 @@ class PrivateSettings(Settings):
         str, choice("How releases are added up.", ("zcdp", "advanced", "basic"))
     ] = "zcdp"
     rounds: Annotated[
-        int, whole("Rounds, in each of which every client sends once.", at_most=MOST_ROUNDS)
+        int, whole("Rounds, in each of which every client sends once.", at_most=10**6)
     ] = 200
     tau: Annotated[
         float, number("The budget grows by 1 / tau from round to round.", above=0, at_most=1)
