@@ -168,6 +168,14 @@ def test_a_lost_process_ends_the_first_one_with_a_sentence(held, tmp_path):
 
 
 @pytest.mark.thorough
+@pytest.mark.parametrize("alone", [0, 1])
+def test_a_process_alone_ends_with_a_sentence(pair, alone):
+    codes, _, said = ended(pair("--join-timeout", 1, started=(alone,)))
+    assert codes == [2]
+    assert said[0].startswith("fedjax-admm: the other processes have not joined at 127.0.0.1:")
+
+
+@pytest.mark.thorough
 def test_processes_with_other_commands_are_told(pair, tmp_path):
     codes, printed, said = ended(pair(*RUN, more=((), ("--seed", "7"))))
     assert codes == [2, 2]

@@ -15,6 +15,8 @@ import math
 import os
 import re
 import socket
+import sys
+import threading
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
@@ -59,6 +61,18 @@ class LostProcessError(RuntimeError):
         super().__init__(f"another process of this run was lost ({reason})")
 
 
+def _end_alone(address: str | None, seconds: int) -> None:
+    """Say that the other processes have not come, and end this one."""
+    where = "" if address is None else f" at {address}"
+    print(
+        f"fedjax-admm: the other processes have not joined{where} within {seconds} seconds; start "
+        "all of them, or give more time by --join-timeout.",
+        file=sys.stderr,
+        flush=True,
+    )
+    os._exit(2)
+
+
 @contextmanager
 def joined(
     coordinator: str | None,
@@ -77,8 +91,8 @@ def joined(
     address from which this process reaches it. Where a launcher chooses the address, JAX listens
     on every interface, unless the variable JAX_COORDINATOR_BIND_ADDRESS says otherwise.
 
-    Where process 0 is lost, or the others do not come in time, JAX's runtime may end this process
-    with a message of its own.
+    Where the others do not come in time, this process says so and ends with exit code 2: JAX's
+    runtime would abort it. Where process 0 is lost later, that runtime may still end it.
 
     Args:
       coordinator: HOST:PORT of the first process, free there and reachable from the others; "auto"
@@ -88,8 +102,8 @@ def joined(
       seconds: how long to wait for the others; `JOIN_SECONDS` if None.
 
     Raises:
-      InputError: an argument is missing or does not fit, the others did not come, or they have
-        other numbers of devices.
+      InputError: an argument is missing or does not fit, or the others have other numbers of
+        devices.
     """
     arguments = launch_arguments(os.environ, coordinator, processes, process)
     if arguments is None:
@@ -103,10 +117,14 @@ def joined(
                 _check_free(address)
         listen_towards(address)
     state.joined, state.end_is_known = True, False
+    seconds = JOIN_SECONDS if seconds is None else seconds
+    late = threading.Timer(seconds, _end_alone, (address, seconds))
+    late.daemon = True
+    late.start()
     try:
         jax.distributed.initialize(
             **arguments,
-            initialization_timeout=JOIN_SECONDS if seconds is None else seconds,
+            initialization_timeout=2 * seconds,  # `late` comes first
             heartbeat_timeout_seconds=HEARTBEAT_SECONDS,
             shutdown_timeout_seconds=HEARTBEAT_SECONDS,
         )
@@ -121,6 +139,8 @@ def joined(
             remedy="check that process 0 runs there, that the port is free, and that all processes "
             "were started",
         ) from None
+    finally:
+        late.cancel()
     try:
         _check_devices()
         yield
