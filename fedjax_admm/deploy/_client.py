@@ -212,7 +212,7 @@ class Client:
                 f"the server has heard this client last in round {message.heard - 1}, which its "
                 f"state does not know: resume it from its latest file"
             )
-        if message.round < message.heard:
+        if message.round < max(message.heard, self._worked - 1):
             raise MessageError(f"round {message.round} is over: the message is an old one")
         if heard_now:
             state, self._heard = self._pending, message.heard

@@ -7,7 +7,7 @@ import jax.numpy as jnp
 
 from fedjax_admm._checks import InputError, instance
 from fedjax_admm._run._keys import init_key
-from fedjax_admm.capabilities import check_capabilities, first_model
+from fedjax_admm.capabilities import first_model
 from fedjax_admm.deploy._client import Client
 from fedjax_admm.deploy._links import STAR
 from fedjax_admm.deploy._server import Server
@@ -59,7 +59,6 @@ def _star_client(study: Any, number: int, below: Any) -> Client:
 
 
 def _tree_about(solver: Any, problem: Any, key: Any) -> dict[str, Any]:
-    check_capabilities(solver, problem)
     return {"model": first_model(problem), "topology": problem.tree}
 
 
@@ -81,7 +80,6 @@ def _tree_client(study: Any, number: int, below: Any) -> TreeClient | Middle:
 
 
 def _graph_about(solver: Any, problem: Any, key: Any) -> dict[str, Any]:
-    check_capabilities(solver, problem)
     start = problem.start
     model = start if start.ndim == 1 else start[0]
     return {"model": jnp.zeros_like(model), "topology": problem.graph}

@@ -7,7 +7,7 @@ from typing import Any, NamedTuple
 import jax
 import numpy as np
 
-from fedjax_admm._checks import count
+from fedjax_admm._checks import InputError, count
 from fedjax_admm.deploy._asking import Answer, Ask, ask_all, ask_round
 from fedjax_admm.deploy._messages import MessageError, index_of
 from fedjax_admm.deploy._study import Study
@@ -36,17 +36,28 @@ def in_process(
       problem: of all clients, with `take`.
       key: of the run.
       rounds: how many.
-      present: who takes part, as `called` takes it; everybody if None.
+      present: who takes part, bool, shape (rounds, clients), or (rounds, passes, links) on a tree;
+        everybody if None.
 
     Returns:
       The server and the clients. `fa.run(solver, problem, key, rounds=rounds)` gives the same
       states up to rounding.
 
     Raises:
-      InputError: solvers of this kind are not deployed.
+      InputError: as `Study.of`, or `present` does not fit the rounds and the clients.
       MessageError: a message does not fit, such as one with a number that is not finite.
     """
     rounds, study = count("rounds", rounds, at_least=0), Study.of(solver, problem, key)
+    passes = rounds * getattr(solver, "passes", 1)
+    if present is not None:
+        present = np.asarray(present, bool).reshape(-1, np.shape(present)[-1])
+        if len(present) < passes or present.shape[1] != study.num_sites:
+            raise InputError(
+                f"must say of {passes} rounds or passes which of {study.num_sites} take part, but "
+                f"its shape is {present.shape}",
+                argument="present",
+                value=present,
+            )
     server, clients = study.server(), []
 
     def answer(number: int, name: str, data: bytes) -> Answer:
@@ -85,12 +96,10 @@ def called(sites: Any) -> Ask:
 
 def calls(answer: Callable[[int, str, bytes], Answer], present: Any) -> Ask:
     """Return the transport that calls a function of a number, a name and a message in turn."""
-    masks = None if present is None else np.asarray(present, bool)
-    masks = None if masks is None else masks.reshape(-1, masks.shape[-1])
 
     def ask(name: str, messages: Mapping[int, bytes], seconds: float) -> Iterator[Answer]:
         for i, data in messages.items():
-            if name != "work" or masks is None or masks[index_of(data)][i]:
+            if name != "work" or present is None or present[index_of(data)][i]:
                 yield answer(i, name, data)
 
     return ask

@@ -45,6 +45,13 @@ def check_deployable(solver: Any, kind: type, words: str) -> None:
       InputError: it is not, or it does.
     """
     instance("solver", solver, kind, words)
+    if isinstance(solver, StarSolver) and type(solver).step is not StarSolver.step:
+        raise InputError(
+            f"must be {words}, but a round of {type(solver).__name__} reads the problem of all "
+            "clients at the server, where there are no data",
+            argument="solver",
+            value=solver,
+        )
     exchange = solver.exchange
     if not (isinstance(exchange.attack, type(no_attack())) and isinstance(exchange.delay, Prompt)):
         raise InputError(

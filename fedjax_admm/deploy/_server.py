@@ -1,6 +1,7 @@
 """The server of a deployment: the simulation's round, with uploads in the place of clients."""
 
 import json
+import operator
 import os
 from dataclasses import field, replace
 from functools import partial
@@ -241,8 +242,15 @@ class Server(Recorded):
 
     @property
     def estimate(self) -> jax.Array:
-        """Return the model, as `Run.estimate`; `model` before the first round."""
-        return self.model if self._state is None else self.solver.estimate(self._state)
+        """Return the server's model, shape (dim,): `model` before the first round.
+
+        A solver with a model per client keeps those at the clients, as `Client.clients`.
+        """
+        return self.model if self._state is None else self.solver.model(self._state.server)
+
+    def estimate_of(self, state: StarState) -> jax.Array:
+        """Return the server's model in the state of a simulation, to compare it with `estimate`."""
+        return self.solver.model(state.server)
 
     def save(self, path: str | os.PathLike[str]) -> None:
         """Write all rounds that are closed to a file, in the place of an older one.
@@ -304,11 +312,13 @@ class Server(Recorded):
         try:
             content = json.loads(body[4:end])
             said, upload = (
-                [tuple(map(int, x)) for x in content.pop(k)] for k in Shapes._fields[:2]
+                [tuple(map(operator.index, x)) for x in content.pop(k)] for k in Shapes._fields[:2]
             )
             shapes = Shapes(said, upload, **{k: bool(v) for k, v in content.items()})
         except (ValueError, TypeError, KeyError, AttributeError, RecursionError) as error:
             raise MessageError("the first message does not say which arrays it holds") from error
+        if not (said or upload) or any(size < 1 for x in (*said, *upload) for size in x):
+            raise MessageError(f"the first message holds arrays {shapes}, of which some are empty")
         if self._first and shapes != self._shapes:
             raise MessageError(
                 f"the first message holds arrays {shapes}, but those of others {self._shapes}"

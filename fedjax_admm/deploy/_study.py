@@ -11,10 +11,11 @@ from typing import Any
 import jax
 import jax.numpy as jnp
 
-from fedjax_admm._checks import InputError
-from fedjax_admm.capabilities import Subset, has
+from fedjax_admm._checks import InputError, typed_key
+from fedjax_admm.capabilities import OnGraph, Subset, check_capabilities, has
 from fedjax_admm.deploy._ends import ends_of
 from fedjax_admm.deploy.graph._ego import problem_of_node
+from fedjax_admm.devices import row_of
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -65,15 +66,18 @@ class Study:
         """Return the study of a solver on the clients of a problem.
 
         Raises:
-          InputError: solvers of this kind are not deployed.
+          InputError: solvers of this kind are not deployed, or the problem lacks what it needs.
         """
+        ends = ends_of(solver)
+        typed_key(key)
+        check_capabilities(solver, problem)
         return cls(
             solver=solver,
             num_clients=problem.num_clients,
             key=key,
             problem=cache(partial(_of_one, problem)),
             everybody=lambda: problem,
-            **ends_of(solver).about(solver, problem, key),
+            **ends.about(solver, problem, key),
         )
 
     @classmethod
@@ -112,4 +116,4 @@ def _of_one(problem: Any, number: int) -> Any:
     """Return the problem of one client."""
     if has(problem, Subset):
         return problem.take(jnp.array([number], jnp.int32))
-    return problem_of_node(problem, number)
+    return problem_of_node(problem, number) if has(problem, OnGraph) else row_of(problem, number)

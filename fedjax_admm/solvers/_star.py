@@ -199,6 +199,7 @@ class StarSolver:
         solver = watching(filled(self, curvature))
         clients, said = started(solver, problem, model, key)
         server, upload = solver.start_server(model, problem.num_clients), solver.upload(clients)
+        shared, _ = parts(solver.broadcast(server))  # what clients know before the first round
         sums, weight = add_up(upload, problem.num_clients, model.dtype)
         if self.uploads_first:
             clients = averaged_states(problem, clients, None, jnp.ones(problem.num_clients, bool))
@@ -210,7 +211,6 @@ class StarSolver:
             known = upload if self._tosses() else ()
             lost = tuple(map(jnp.zeros_like, sums)) if self.compensates else ()
             return StarState(server, clients, curvature, Memory(sums, weight, known, lost))
-        shared, _ = parts(solver.broadcast(server))
         start = init_exchange(exchange, key, said, upload, shared, self.groups() or 1)
         return StarState(server, clients, curvature, start)
 

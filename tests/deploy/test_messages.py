@@ -116,3 +116,35 @@ def test_a_client_refuses_what_is_not_for_it(problem):
     other = deploy.Client(CODED, problem.take(jnp.array([1])), 1, CLIENTS, KEY)
     with pytest.raises(deploy.MessageError, match="another solver"):
         other.work(server.broadcast(1))
+
+
+@pytest.mark.parametrize(
+    "arrays", ["[[1e400]]", "[[Infinity]]", "[]", "[[-2, -3]]", "[[0]]", "[[2.5]]", '[["3"]]', "7"]
+)
+def test_shapes_of_a_first_message_are_checked(arrays, problem):
+    study = deploy.Study.of(PLAIN, problem, KEY)
+    server, clients = study.server(), [study.client(i) for i in range(CLIENTS)]
+    for client in clients:
+        server.receive(client.hello())
+    server.start()
+    others = '"groups": false, "beside": false, "weights": false'
+    head = f'{{"said": {arrays}, "upload": {arrays}, {others}}}'.encode()
+    body = len(head).to_bytes(4) + head
+    with pytest.raises(deploy.MessageError, match="the first message"):
+        server.receive(write(Message(Kind.READY, 0, 0, 0, body), server._digest), 0)
+    assert server.heard == ()
+
+
+def test_a_round_before_that_of_the_last_work_is_over(problem):
+    """An old message changes nothing, also where the server has not heard the client since."""
+    server, clients = deploy.in_process(PLAIN, problem, KEY, rounds=1)
+    old = server.broadcast(1)
+    for client in (clients[0], clients[2]):
+        server.receive(client.work(server.broadcast(client.number)))
+    server.close_round()
+    fresh = clients[1].work(server.broadcast(1))
+    with pytest.raises(deploy.MessageError, match="round 1 is over"):
+        clients[1].work(old)
+    server.receive(fresh, 1)
+    server.close_round()
+    clients[1].work(server.broadcast(1))

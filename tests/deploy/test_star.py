@@ -14,6 +14,9 @@ CLIENTS, ROUNDS, KEY = 4, 30, jax.random.key(3)
 EXCHANGES = {
     "plain": None,
     "feedback": messages.exchange(messages.error_feedback(messages.qsgd(4)), messages.qsgd(8)),
+    "differences": messages.exchange(
+        messages.differences(messages.top_k(2)), messages.differences(messages.top_k(2))
+    ),
     "robust": messages.exchange(
         messages.differences(messages.top_k(2)), aggregator=messages.coordinate_median()
     ),
@@ -24,9 +27,11 @@ SOLVERS = {
     "scaffold": solvers.scaffold,
     "fed_dr": solvers.fed_dr,
     "prox_skip": solvers.prox_skip,
+    "p_fed_me": solvers.p_fed_me,
+    "apfl": solvers.apfl,
 }
 # `test_killed_late_and_resumed` has error feedback.
-DEFAULT = [("fed_admm", "plain"), ("fsmdm", "robust")]
+DEFAULT = [("fed_admm", "plain"), ("fsmdm", "robust"), ("fed_dr", "differences")]
 
 
 def loss(model, sample):
@@ -59,8 +64,8 @@ def stacked(clients):
 
 def check_same(result, server, clients):
     """Compare the models, and what every client keeps, with those of a simulation."""
-    assert_trees_all_close(server.estimate, result.estimate, atol=1e-6, rtol=1e-6)
     state = result.state.solver
+    assert_trees_all_close(server.estimate, server.estimate_of(state), atol=1e-6, rtol=1e-6)
     assert_trees_all_close(stacked(clients), state.clients, atol=2e-6, rtol=2e-6)
 
 

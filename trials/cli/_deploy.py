@@ -341,8 +341,11 @@ def _deviation(study: Any, server: Any, sites: Sequence[Any] = ()) -> float:
         rounds=len(heard),
         participation=replay(heard),
     )
-    simulated = study.solver.estimate(result.state.solver)
-    models = [site.estimate for site in sites] if _is_relay(study) else server.estimate
+    state = result.state.solver
+    if _is_relay(study):
+        simulated, models = study.solver.estimate(state), [site.estimate for site in sites]
+    else:
+        simulated, models = server.estimate_of(state), server.estimate
     return float(np.max(np.abs(np.asarray(simulated) - np.asarray(models))))
 
 

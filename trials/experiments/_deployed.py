@@ -79,12 +79,13 @@ def study(
             remedy=f"name one of {listed(methods)}",
         )
     problem: Any = experiment.problem(settings, value, problem_key)
-    solver = getattr(methods[method], "solver", None)
-    if hasattr(methods[method], "adapt"):
-        problem, solver = methods[method].adapt(problem)
+    solver, posed = None, getattr(methods[method], "posed", None)
+    if posed is not None:
+        problem, solver, key = posed(problem, key, settings[ROUNDS])
     if solver is None:
         raise InputError(
-            f"{method} of {experiment.name} cannot be deployed, because it has no solver",
+            f"{method} of {experiment.name} cannot be deployed, because it is not the run of a "
+            "solver on one problem",
             argument="method",
             value=method,
         )

@@ -115,6 +115,8 @@ class Experiment:
     def __post_init__(self) -> None:
         """Check what could not be read back, or would be lost."""
         check_name("an experiment", self.name, (".", ".."), "/\\:")
+        for name in ("trials", "rounds", "records"):
+            count(name, getattr(self, name))
         check_defaults(self.name, self.sweep.name, self.sweep.values, self.settings)
         for name in self.metrics:
             check_name(f"a metric of {self.name}", name, (NONFINITE_ROUND, MESSAGES))

@@ -28,9 +28,19 @@ class Method(Protocol):
         """Return each metric after every one of `recorded_rounds(rounds, every)`."""
         ...
 
+    def posed(self, problem: Any, key: jax.Array, rounds: int) -> tuple[Any, Solver, jax.Array]:
+        """Return the problem, the solver and the key that `run` gets in a call of this method.
+
+        They are what a deployment of the method needs. Here the problem and the key are the call's
+        own. The solver is None where the method is not one run of a solver on one problem.
+        """
+        return problem, getattr(self, "solver", None), key
+
     def traffic(self, problem: Any) -> Traffic | None:
-        """Return the sizes of the messages: those of `solver`; None for a method without one."""
-        solver = getattr(self, "solver", None)
+        """Return the sizes of the messages by shapes alone; None for a method without a solver."""
+        problem, solver, _ = jax.eval_shape(
+            lambda problem: self.posed(problem, jax.random.key(0), 1), problem
+        )
         if solver is None:
             return None
         check_capabilities(solver, problem)
@@ -87,10 +97,9 @@ class AdaptedMethod(Method):
         method = SolverMethod(solver, self.measure, self.participation)
         return method(problem, key, rounds, every)
 
-    def traffic(self, problem):
-        """Return what the solver says."""
-        problem, solver = jax.eval_shape(self.adapt, problem)
-        return solver.traffic(problem)
+    def posed(self, problem, key, rounds):
+        """Return the adapted problem, and the solver for it."""
+        return *self.adapt(problem), key
 
 
 @pytree_dataclass

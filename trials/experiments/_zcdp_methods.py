@@ -19,7 +19,7 @@ from fedjax_admm.protocol import Solver
 from fedjax_admm.schedules import power_decay
 from fedjax_admm.solvers import p_admm, private_networked_admm, private_subgradient
 from fedjax_admm.trials.experiments._experiment import ROUNDS, Settings
-from fedjax_admm.trials.experiments._methods import SolverMethod, recorded_rounds
+from fedjax_admm.trials.experiments._methods import Method, SolverMethod, recorded_rounds
 from fedjax_admm.trials.experiments._zcdp_settings import (
     ADVANCED,
     BASIC,
@@ -82,7 +82,7 @@ RECIPES = {
 
 
 @pytree_dataclass
-class TaskMethod:
+class TaskMethod(Method):
     """A private solver on one of a trial's tasks, with what it spends."""
 
     solver: Solver
@@ -98,9 +98,9 @@ class TaskMethod:
             return outcome
         return {**outcome, "epsilon": self.spent[recorded_rounds(rounds, every)]}
 
-    def traffic(self, problem):
-        """Return what the solver says."""
-        return self.solver.traffic(problem[self.task])
+    def posed(self, problem, key, rounds):
+        """Return the task's problem."""
+        return problem[self.task], self.solver, key
 
 
 def build_solver(

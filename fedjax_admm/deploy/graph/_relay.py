@@ -1,7 +1,8 @@
-"""A relay: it forwards messages between the nodes of a graph, and does not read them."""
+"""A relay: it forwards messages between the nodes of a graph, and keeps no model of them."""
 
 import os
 from dataclasses import replace
+from typing import Any
 
 import jax
 import numpy as np
@@ -32,10 +33,11 @@ from fedjax_admm.solvers._graph import GraphSolver, LetterSolver
 class Relay(Recorded):
     """The relay of a solver on a graph: it has neither models nor data, and rounds as a `Server`.
 
-    A node sends one message for all its neighbours, or a letter for each. The relay reads headers
-    and lengths, and keeps the bytes until all who need them have them: a node that was absent gets
-    all messages of the rounds that it has missed, in their order, and who was heard in them. Before
-    round 0 it reads one number of each node, the estimate of the curvature.
+    A node sends one message for all its neighbours, or a letter for each. The relay reads headers,
+    refuses lengths that do not fit and numbers that are not finite, and keeps the bytes until all
+    who need them have them: a node that was absent gets all messages of the rounds that it has
+    missed, in their order, and who was heard in them. Before round 0 it reads one number of each
+    node, the estimate of the curvature.
 
     Args:
       solver: as the nodes have it.
@@ -55,9 +57,10 @@ class Relay(Recorded):
         self.num_clients, self.neighbours = graph.num_nodes, neighbours_of(graph)
         self.solver = in_dtype_of(solver, [model])
         self._digest = digest_of((self.solver, graph), self.num_clients, key)
-        (fields,) = fields_of(solver.exchange.up, [model.shape], model.dtype)
-        self._first_length = model.size * model.dtype.itemsize
-        self._length = -(-sum(field.bits for field in jax.tree.leaves(fields)) // 8)
+        (self._fields,) = fields_of(solver.exchange.up, [model.shape], model.dtype)
+        self._first_fields = number(model.shape, model.dtype)
+        self._first_length, self._length = map(_bytes_of, (self._first_fields, self._fields))
+        self._key = key
         self._letters = isinstance(solver, LetterSolver)
         self._hellos: dict[int, float] = {}
         self._curvature: float | None = None
@@ -113,6 +116,11 @@ class Relay(Recorded):
         due = self._due(node) if self._opened else self._first_length
         if len(body) != due:
             raise MessageError(f"the body has {len(body)} bytes, but {due} are due")
+        fields = self._fields if self._opened else self._first_fields
+        # The key of a code tells its places, and not whether its numbers are finite.
+        keys, length = [self._key] * len(jax.tree.leaves(fields)), _bytes_of(fields)
+        for start in range(0, due, length):
+            from_body(fields, body[start : start + length], keys)
         self._came[node] = body
         if self._opened:
             self.bytes_up += due
@@ -202,3 +210,7 @@ class Relay(Recorded):
     def _write(self, kind: Kind, client: int, body: bytes) -> bytes:
         message = Message(kind, client, self.round, int(self._heard[client]), body)
         return write(message, self._digest)
+
+
+def _bytes_of(fields: Any) -> int:
+    return -(-sum(field.bits for field in jax.tree.leaves(fields)) // 8)

@@ -24,7 +24,7 @@ from fedjax_admm.deploy._messages import (
 from fedjax_admm.deploy._record import Recorded, check_all_heard
 from fedjax_admm.deploy.tree._nodes import Node
 from fedjax_admm.deploy.tree._work import Below, NodeState, codes_down, open_links, root_work
-from fedjax_admm.solvers._tree import TreeSolver
+from fedjax_admm.solvers._tree import HierarchyState, TreeSolver
 
 _stack = jax.jit(jnp.stack)  # one program; outside of `jit` it is several per key
 
@@ -183,6 +183,10 @@ class TreeServer(Recorded, Parent):
     def estimate(self) -> jax.Array:
         """Return the root's model, shape (dim,)."""
         return self.model if self._state is None else self._state.nodes[0]
+
+    def estimate_of(self, state: HierarchyState) -> jax.Array:
+        """Return the root's model in the state of a simulation, to compare it with `estimate`."""
+        return state.root
 
     def receive(self, data: bytes, sender: int | None = None) -> int:
         child = super().receive(data, sender)

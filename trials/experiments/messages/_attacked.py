@@ -286,6 +286,12 @@ class Attacked(Method):
 
     def __call__(self, problem, key, rounds, every):
         """Run the solver; "error" is that of the server's model."""
+        asked = problem[self.task]
+        problem, solver, key = self.posed(problem, key, rounds)
+        return run_measured(solver, problem, key, rounds, every, asked.solution, asked.unit)
+
+    def posed(self, problem, key, rounds):
+        """Return the task's problem with the labels of this attack, and its solver."""
         key = jax.random.clone(key)  # methods that run in turn have the same draws
         asked = problem[self.task]
         solved = asked.problem
@@ -294,9 +300,7 @@ class Attacked(Method):
             solved = jax.tree.map(
                 lambda true, told: jnp.where(false, told, true), solved, asked.false
             )
-        solver = self.solver(solved, asked.byzantine)
-
-        return run_measured(solver, solved, key, rounds, every, asked.solution, asked.unit)
+        return solved, self.solver(solved, asked.byzantine), key
 
     def solver(self, problem: Any, byzantine: jax.Array) -> Any:
         """Return the solver of a problem, among Byzantine senders."""
@@ -312,8 +316,3 @@ class Attacked(Method):
                 aggregator=AnAggregator(rules, self.aggregator),
             ),
         )
-
-    def traffic(self, problem):
-        """Return what the solver says."""
-        asked = problem[self.task]
-        return jax.eval_shape(self.solver, asked.problem, asked.byzantine).traffic(asked.problem)

@@ -224,10 +224,14 @@ class Delayed(Method):
 
     def __call__(self, problem, key, rounds, every):
         """Run the solver; "error" is that of the server's model."""
+        asked = problem[SOLVERS[self.solver_name].task]
+        problem, solver, key = self.posed(problem, key, rounds)
+        return run_measured(solver, problem, key, rounds, every, asked.solution, asked.unit)
+
+    def posed(self, problem, key, rounds):
+        """Return the task's problem, and its solver with late messages."""
         key = jax.random.clone(key)  # methods that run in turn have the same draws
-        asked, solver = problem[SOLVERS[self.solver_name].task], self.solver()
-        error = asked.solution, asked.unit
-        return run_measured(solver, asked.problem, key, rounds, every, *error)
+        return problem[SOLVERS[self.solver_name].task].problem, self.solver(), key
 
     def solver(self) -> Any:
         """Return the solver, with late messages."""
@@ -236,8 +240,3 @@ class Delayed(Method):
         else:
             delay = ADelay(delays(self.mean), self.law)
         return SOLVERS[self.solver_name].build(self.setting, exchange(delay=delay))
-
-    def traffic(self, problem):
-        """Return what the solver says."""
-        asked = problem[SOLVERS[self.solver_name].task]
-        return jax.eval_shape(self.solver).traffic(asked.problem)

@@ -15,7 +15,6 @@ seeds; compressors have the parameters of the settings `levels` and `share` thro
 """
 
 from dataclasses import field
-from functools import partial
 from typing import Any
 
 import jax
@@ -98,12 +97,10 @@ class Compressed(Method):
         """Return the solver of a problem, with a channel towards the server or the neighbours."""
         return TASKS[self.task].build(problem, self.setting, exchange(channel))
 
-    def traffic(self, problem):
-        """Return what the solver says of the channel of this method."""
-        channel = self.channels[int(self.place)]
-        build = partial(self.solver, channel=channel)
+    def posed(self, problem, key, rounds):
+        """Return the task's problem, and its solver with the channel of this method."""
         asked = problem[self.task].problem
-        return jax.eval_shape(build, asked).traffic(asked)
+        return asked, self.solver(asked, self.channels[int(self.place)]), key
 
     def _bits(self, problem: Any) -> jax.Array:
         """Return the bits of a message that passes the channel, shape ()."""

@@ -62,11 +62,12 @@ class Viewed(Method):
 
     def __call__(self, drawn, key, rounds, every):
         """Run the solver; what is measured are all nodes, those without data included."""
-        return SolverMethod(self.solver, _measure)(self.view(drawn), key, rounds, every)
+        problem, solver, key = self.posed(drawn, key, rounds)
+        return SolverMethod(solver, _measure)(problem, key, rounds, every)
 
-    def traffic(self, problem):
-        """Return what the solver says."""
-        return self.solver.traffic(problem.problem)
+    def posed(self, drawn, key, rounds):
+        """Return the view."""
+        return self.view(drawn), self.solver, key
 
 
 @pytree_dataclass
@@ -75,11 +76,11 @@ class ByRule(Viewed):
 
     solver: GTVPrimalDual
 
-    def __call__(self, drawn, key, rounds, every):
-        """Choose the ratio, run the solver."""
-        ratio = gtv_step_ratio(self.view(drawn), self.solver.lam, rounds)
-        chosen = replace(self.solver, ratio=ratio.astype(self.solver.ratio.dtype))
-        return Viewed(chosen, self.view)(drawn, key, rounds, every)
+    def posed(self, drawn, key, rounds):
+        """Return the view, and the solver with the chosen ratio."""
+        problem = self.view(drawn)
+        ratio = gtv_step_ratio(problem, self.solver.lam, rounds)
+        return problem, replace(self.solver, ratio=ratio.astype(self.solver.ratio.dtype)), key
 
 
 @pytree_dataclass

@@ -60,7 +60,7 @@ from fedjax_admm.solvers import gtv_primal_dual, ifca
 from fedjax_admm.trials import figures
 from fedjax_admm.trials.experiments._catalogue import texts
 from fedjax_admm.trials.experiments._experiment import Experiment, Settings, Sweep
-from fedjax_admm.trials.experiments._methods import SolverMethod
+from fedjax_admm.trials.experiments._methods import Method, SolverMethod
 from fedjax_admm.trials.experiments.nfl._training import ConvergingTraining, Training
 from fedjax_admm.trials.results import NONFINITE_ROUND, Results, summarize
 from fedjax_admm.trials.tables._digits import (
@@ -292,7 +292,7 @@ def with_four_outputs(problem: Digits) -> Digits:
 
 
 @pytree_dataclass
-class Clustering:
+class Clustering(Method):
     """IFCA with two models. A round here is as many rounds of IFCA as a node takes steps."""
 
     rate: jax.Array  # shape=(): of the mean over all nodes
@@ -300,18 +300,16 @@ class Clustering:
     def __call__(self, problem, key, rounds, every):
         """Run the solver for `rounds * steps` rounds of one gradient step each."""
         steps = problem.local.steps
-        method = SolverMethod(self._solver(problem), _clustered)
+        _, solver, key = self.posed(problem, key, rounds)
+        method = SolverMethod(solver, _clustered)
         trace = method(problem, key, rounds * steps, every * steps)
         return {**trace, NONFINITE_ROUND: (trace[NONFINITE_ROUND] + steps - 1) // steps}
 
-    def traffic(self, problem):
-        """Return what the solver says."""
-        return jax.eval_shape(self._solver, problem).traffic(problem)
-
-    def _solver(self, problem):
+    def posed(self, problem, key, rounds):
+        """Return IFCA with a rate that the curvature of the problem allows."""
         curvature = jnp.mean(jnp.sum(problem.local.features**2, -1))
         starts = jnp.stack([problem.start[0], problem.second_start])
-        return ifca(starts, self.rate / curvature)
+        return problem, ifca(starts, self.rate / curvature), key
 
 
 def _clustered(solver: Any, problem: Digits, state: Any) -> dict[str, jax.Array]:

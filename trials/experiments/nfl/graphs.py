@@ -33,7 +33,7 @@ from fedjax_admm.solvers import (
 from fedjax_admm.trials import figures
 from fedjax_admm.trials.experiments._catalogue import texts
 from fedjax_admm.trials.experiments._experiment import Experiment, Settings, Sweep
-from fedjax_admm.trials.experiments._methods import SolverMethod
+from fedjax_admm.trials.experiments._methods import Method, SolverMethod
 from fedjax_admm.trials.experiments.nfl._networks import (
     ByRule,
     Drawn,
@@ -125,23 +125,19 @@ def _table_problem(settings: Settings, lam: jax.Array, key: jax.Array) -> Drawn:
 
 
 @pytree_dataclass
-class RandomIFCA:
+class RandomIFCA(Viewed):
     """IFCA that starts from random models of zeros and ones."""
 
-    rate: jax.Array
+    solver: None
     view: View
+    rate: jax.Array
     dim: int = field(metadata={"static": True})
 
-    def __call__(self, drawn, key, rounds, every):
-        """Draw two first models, run IFCA."""
+    def posed(self, drawn, key, rounds):
+        """Return the view, and IFCA from two models that are drawn."""
         start_key, run_key = jax.random.split(key)
         start = jax.random.bernoulli(start_key, 0.5, (2, self.dim)).astype(self.rate.dtype)
-        solver = ifca(start, self.rate)
-        return Viewed(solver, self.view)(drawn, run_key, rounds, every)
-
-    def traffic(self, drawn):
-        """Return what IFCA says."""
-        return ifca(np.zeros((2, self.dim)), 1.0).traffic(drawn.problem)
+        return self.view(drawn), ifca(start, self.rate), run_key
 
 
 def _table_methods(settings: Settings, lam: jax.Array) -> dict[str, Any]:
@@ -160,7 +156,7 @@ def _table_methods(settings: Settings, lam: jax.Array) -> dict[str, Any]:
             replace(rule.solver, penalty=penalties.network_lasso()), rule.view
         ),
         "IFCA, 2 models": RandomIFCA(
-            jnp.asarray(settings["rate"], default_float()), view(), settings["dim"]
+            None, view(), jnp.asarray(settings["rate"], default_float()), settings["dim"]
         ),
         "cluster oracle": Pooled(view(), _oracle),
         "FedAvg (prox)": Viewed(fed_avg_prox(), view()),
@@ -223,7 +219,7 @@ def _star_problem(settings: Settings, factor: jax.Array, key: jax.Array) -> Draw
 
 
 @pytree_dataclass
-class AtCritical:
+class AtCritical(Method):
     """GTV minimisation at a multiple of the star's critical coupling."""
 
     factor: jax.Array  # shape=()
@@ -232,24 +228,23 @@ class AtCritical:
 
     def __call__(self, drawn, key, rounds, every):
         """Find the critical coupling, run the solver there."""
-        problem = view_of()(drawn)
-        mean = pooled_model(problem)
-        slopes = problem.gradients(mean)[1:]  # of the leaves; node 0 is the centre
-        critical = jnp.max(self.norm.dual_norm(slopes) / problem.graph.weights)
-        one = jnp.ones_like(critical)
-        solver = self._solver(self.factor * critical, one / 2)
+        problem, solver, key = self.posed(drawn, key, rounds)
         outcome = SolverMethod(solver, _disagreement)(problem, key, rounds, every)
-        records = outcome["error"].shape
-        return {**outcome, "critical": jnp.broadcast_to(critical, records)}
+        critical = jnp.broadcast_to(self.critical(problem), outcome["error"].shape)
+        return {**outcome, "critical": critical}
 
-    def traffic(self, drawn):
-        """Return what the solver says."""
-        one = jnp.ones(())
-        return self._solver(one, one).traffic(drawn.problem)
-
-    def _solver(self, lam, margin):
+    def posed(self, drawn, key, rounds):
+        """Return the view, and the solver at the multiple of the critical coupling."""
+        problem = view_of()(drawn)
+        lam = self.factor * self.critical(problem)
         one = jnp.ones_like(lam)
-        return GTVPrimalDual(lam=lam, ratio=one, margin=margin, penalty=self.penalty)
+        solver = GTVPrimalDual(lam=lam, ratio=one, margin=one / 2, penalty=self.penalty)
+        return problem, solver, key
+
+    def critical(self, problem):
+        """Return the critical coupling of a star, shape ()."""
+        slopes = problem.gradients(pooled_model(problem))[1:]  # of the leaves; node 0 is the centre
+        return jnp.max(self.norm.dual_norm(slopes) / problem.graph.weights)
 
 
 def _disagreement(solver: Any, problem: Networked, state: Any) -> dict[str, jax.Array]:

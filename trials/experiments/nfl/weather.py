@@ -182,6 +182,14 @@ class AsPublished(Method):
 
     def __call__(self, problem, key, rounds, every):
         """Run the solver for its share of the rounds; a record stands for `every` rounds."""
+        problem, solver, key = self.posed(problem, key, rounds)
+        fewer, rest = max(1, round(self.share * every)), rounds % every
+        last = min(fewer, max(1, round(self.share * rest))) if rest else 0
+        method = SolverMethod(solver, _measure)
+        return method(problem, key, rounds // every * fewer + last, fewer)
+
+    def posed(self, problem, key, rounds):
+        """Return the problem with the training of the code, from random models."""
         start_key, run_key = jax.random.split(key)
         local, dim = problem.local, problem.dim
         bound = dim**-0.5
@@ -201,11 +209,7 @@ class AsPublished(Method):
             1000,
             False,
         )
-        problem = replace(problem, local=trained, start=start)
-        fewer, rest = max(1, round(self.share * every)), rounds % every
-        last = min(fewer, max(1, round(self.share * rest))) if rest else 0
-        method = SolverMethod(self.solver, _measure)
-        return method(problem, run_key, rounds // every * fewer + last, fewer)
+        return replace(problem, local=trained, start=start), self.solver, run_key
 
 
 def _squared_error(w: jax.Array, x: jax.Array, y: jax.Array) -> jax.Array:

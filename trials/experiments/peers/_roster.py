@@ -104,10 +104,9 @@ class PeerMethod(Method):
         spent = spent + self.passes_before * jnp.sum(sizes)
         return {**method(chosen, key, rounds, every), "gradients": spent}
 
-    def traffic(self, problem):
-        """Return what the solver says."""
-        chosen = jax.eval_shape(self.problem_of, problem)
-        return self.solver.traffic(chosen)
+    def posed(self, problem, key, rounds):
+        """Return the task's problem."""
+        return self.problem_of(problem), self.solver, key
 
     def problem_of(self, problem):
         """Return the problem that the method solves."""
