@@ -28,7 +28,7 @@ class Method(Protocol):
         """Return each metric after every one of `recorded_rounds(rounds, every)`."""
         ...
 
-    def posed(self, problem: Any, key: jax.Array, rounds: int) -> tuple[Any, Solver, jax.Array]:
+    def posed(self, problem: Any, key: jax.Array, rounds: int) -> tuple[Any, Any, jax.Array]:
         """Return the problem, the solver and the key that `run` gets in a call of this method.
 
         They are what a deployment of the method needs. Here the problem and the key are the call's

@@ -65,9 +65,9 @@ class Viewed(Method):
         problem, solver, key = self.posed(drawn, key, rounds)
         return SolverMethod(solver, _measure)(problem, key, rounds, every)
 
-    def posed(self, drawn, key, rounds):
+    def posed(self, problem, key, rounds):
         """Return the view."""
-        return self.view(drawn), self.solver, key
+        return self.view(problem), self.solver, key
 
 
 @pytree_dataclass
@@ -76,9 +76,9 @@ class ByRule(Viewed):
 
     solver: GTVPrimalDual
 
-    def posed(self, drawn, key, rounds):
+    def posed(self, problem, key, rounds):
         """Return the view, and the solver with the chosen ratio."""
-        problem = self.view(drawn)
+        problem = self.view(problem)
         ratio = gtv_step_ratio(problem, self.solver.lam, rounds)
         return problem, replace(self.solver, ratio=ratio.astype(self.solver.ratio.dtype)), key
 

@@ -133,11 +133,11 @@ class RandomIFCA(Viewed):
     rate: jax.Array
     dim: int = field(metadata={"static": True})
 
-    def posed(self, drawn, key, rounds):
+    def posed(self, problem, key, rounds):
         """Return the view, and IFCA from two models that are drawn."""
         start_key, run_key = jax.random.split(key)
         start = jax.random.bernoulli(start_key, 0.5, (2, self.dim)).astype(self.rate.dtype)
-        return self.view(drawn), ifca(start, self.rate), run_key
+        return self.view(problem), ifca(start, self.rate), run_key
 
 
 def _table_methods(settings: Settings, lam: jax.Array) -> dict[str, Any]:
@@ -233,9 +233,9 @@ class AtCritical(Method):
         critical = jnp.broadcast_to(self.critical(problem), outcome["error"].shape)
         return {**outcome, "critical": critical}
 
-    def posed(self, drawn, key, rounds):
+    def posed(self, problem, key, rounds):
         """Return the view, and the solver at the multiple of the critical coupling."""
-        problem = view_of()(drawn)
+        problem = view_of()(problem)
         lam = self.factor * self.critical(problem)
         one = jnp.ones_like(lam)
         solver = GTVPrimalDual(lam=lam, ratio=one, margin=one / 2, penalty=self.penalty)
