@@ -8,6 +8,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
+from fedjax_admm._checks import NotHereError
 from fedjax_admm.capabilities import Clients, Values, needs
 from fedjax_admm.kernels.compiling import Function, kernel
 
@@ -24,7 +25,10 @@ def measure(
         def measured(*given: Any, **options: Any) -> Any:
             leaves = jax.tree.leaves((given, options))
             arrays = all(isinstance(leaf, jax.Array | np.ndarray | float) for leaf in leaves)
-            return (program if arrays else function)(*given, **options)
+            try:
+                return (program if arrays else function)(*given, **options)
+            except NotHereError:  # data on the host are read outside of programs
+                return function(*given, **options)
 
         found: Any = needs(*problem, solver=solver, state=state)(measured)
         return found

@@ -77,7 +77,7 @@ def test_a_process_that_is_told_of_no_others_is_alone(monkeypatch):
 def test_others_that_do_not_come_are_told_in_one_sentence(monkeypatch):
     def fail(**given):
         assert given["heartbeat_timeout_seconds"] == hosts.HEARTBEAT_SECONDS
-        assert given["initialization_timeout"] == 7
+        assert given["initialization_timeout"] > 7  # a sentence of ours comes first
         assert given.get("coordinator_bind_address") == given.get("coordinator_address")
         raise RuntimeError("DEADLINE_EXCEEDED: nobody came\nwith details")
 
