@@ -171,6 +171,8 @@ def _called(declared: _Declared, run: Callable[..., Any]) -> Any:
     @wraps(declared.function)
     def called(*given: Any, **options: Any) -> Any:
         named = declared.arguments(given, options)
+        if jax.sharding.get_abstract_mesh().manual_axes:
+            return declared(**named)  # within `shard_map` JAX cannot transpose all programs
         if is_double(named):
             with jax.enable_x64(True):
                 return run(**named)
