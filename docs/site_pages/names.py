@@ -92,6 +92,6 @@ def public_names() -> tuple[Name, ...]:
 
 
 def _home(value: Any, home: str) -> str:
-    """Return the module that defines a value, if the value knows it."""
+    """Return the module that defines a value, or what it wraps, if the value knows it."""
     tells = inspect.isroutine(value) or inspect.isclass(value)
-    return getattr(value, "__module__", home) if tells else home
+    return getattr(inspect.unwrap(value), "__module__", home) if tells else home
