@@ -27,7 +27,7 @@ ROOM = "fedjax_admm.kernels"
 
 
 def named(name):
-    return Name(ROOM, name, getattr(kernels, name).__module__)
+    return Name(ROOM, name, inspect.unwrap(getattr(kernels, name)).__module__)
 
 
 def test_every_map_has_its_formulas_and_nothing_else_has():
