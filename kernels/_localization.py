@@ -10,7 +10,7 @@ from jax import Array
 
 from fedjax_admm.kernels._arguments import matched
 from fedjax_admm.kernels._safe import safe_norm
-from fedjax_admm.kernels.compiling import OwnScale, OwnSize, Real
+from fedjax_admm.kernels.compiling import OwnSize, Real
 
 
 def prox_range_excess(
@@ -48,7 +48,7 @@ def prox_range_excess(
 
 
 def prox_negative_moreau_norm(
-    c: Array, anchor: Array, step: OwnSize, mu: OwnScale, scaled: bool = True
+    c: Array, anchor: Array, step: OwnSize, mu: OwnSize, scaled: bool = True
 ) -> Array:
     """Minimise a quadratic minus the Moreau envelope of a norm.
 
@@ -66,7 +66,7 @@ def prox_negative_moreau_norm(
     Args:
       c: centres, shape (..., dim), floating dtype.
       anchor: anchors.
-      mu: parameter of the envelope, positive.
+      mu: parameter of the envelope; with 0 it is the norm itself.
       scaled: False is faster and right for radii between 1e-16 and 1e18, see `safe_norm`.
 
     Returns:
@@ -80,5 +80,5 @@ def prox_negative_moreau_norm(
     divisor = jnp.maximum(radius, mu - step)
     distinguished = divisor > 0
     stretch = jnp.where(distinguished, step / jnp.where(distinguished, divisor, 1.0), 0.0)
-    stretch = jnp.where((step < 0) | (mu <= 0), jnp.nan, stretch)
+    stretch = jnp.where((step < 0) | (mu < 0), jnp.nan, stretch)
     return c + stretch[..., None] * offset

@@ -51,7 +51,6 @@ Size = Annotated[Real, _LEAST_0]
 Scale = Annotated[Real, _ABOVE_0]
 # The same where a choice in front of a product would change its rounding.
 OwnSize = Annotated[Real, _LEAST_0._replace(traced=False)]
-OwnScale = Annotated[Real, _ABOVE_0._replace(traced=False)]
 Above1 = Annotated[Real, Range("greater than 1", lambda x, _: x <= 1)]
 Share = Annotated[Real, Range("from 0 to 1", lambda x, _: (x < 0) | (x > 1))]
 High = Annotated[Real, Range("at least low", lambda x, low: x < low, "low")]
