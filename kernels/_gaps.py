@@ -6,8 +6,6 @@ from typing import Any
 
 from jax import Array
 
-from fedjax_admm.kernels.compiling import checked, kernel
-
 _GAP = "with_gap"  # the attribute of a kernel that holds its variant
 
 
@@ -18,16 +16,14 @@ def approximate(solve: Callable[..., tuple[Any, ...]]) -> Callable[..., Array]:
     wanted; `with_gap` has the whole.
     """
 
-    @kernel
     @wraps(solve)
-    def points(*arguments: Any, **options: Any) -> Array:
+    def kernel(*arguments: Any, **options: Any) -> Array:
         return solve(*arguments, **options)[0]
 
-    setattr(points, _GAP, kernel(solve))
-    return points
+    setattr(kernel, _GAP, solve)
+    return kernel
 
 
-@checked
 def with_gap(kernel: Callable[..., Array]) -> Callable[..., Any]:
     """Return the variant of an approximate kernel that also returns the error of its points.
 

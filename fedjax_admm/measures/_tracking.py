@@ -5,11 +5,10 @@ from typing import Any
 import jax
 import jax.numpy as jnp
 
-from fedjax_admm.capabilities import Clients, KnownTarget, Values
-from fedjax_admm.measures._shared import measure
+from fedjax_admm.capabilities import Clients, KnownTarget, Values, needs
 
 
-@measure(KnownTarget, Clients, Values)
+@needs(KnownTarget, Clients, Values)
 def target_regret(solver: Any, problem: Any, state: Any) -> dict[str, jax.Array]:
     """Measure by how much the sum of the losses at the estimate exceeds that at the target.
 

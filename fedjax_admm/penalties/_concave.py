@@ -6,10 +6,11 @@ from jax.typing import ArrayLike
 
 from fedjax_admm import kernels
 from fedjax_admm._checks import build
-from fedjax_admm.penalties._protocols import above, interval_distance, not_negative, penalty
+from fedjax_admm._pytrees import pytree_dataclass
+from fedjax_admm.penalties._protocols import above, interval_distance, not_negative
 
 
-@penalty
+@pytree_dataclass
 class MCP:
     """The minimax concave penalty; see `mcp`."""
 
@@ -37,7 +38,7 @@ class MCP:
         )
 
 
-@penalty
+@pytree_dataclass
 class SCAD:
     """The smoothly clipped absolute deviation; see `scad`."""
 
@@ -66,7 +67,7 @@ class SCAD:
         )
 
 
-@penalty
+@pytree_dataclass
 class L0:
     """The number of entries that are not zero; see `l0`."""
 
@@ -86,7 +87,7 @@ class L0:
         return interval_distance(x, gradient, jnp.zeros_like(x), steep)
 
 
-@penalty
+@pytree_dataclass
 class LogSum:
     """The log-sum penalty; see `log_sum`."""
 
@@ -107,7 +108,7 @@ class LogSum:
         return interval_distance(x, gradient, slope * jnp.sign(x), slope)
 
 
-@penalty
+@pytree_dataclass
 class CappedL1:
     """The capped l1 norm; see `capped_l1`."""
 

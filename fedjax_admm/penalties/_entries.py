@@ -7,16 +7,11 @@ from jax.typing import ArrayLike
 
 from fedjax_admm import kernels
 from fedjax_admm._checks import InputError, build, declared, is_concrete, number
-from fedjax_admm.penalties._protocols import (
-    WithoutKink,
-    above,
-    interval_distance,
-    not_negative,
-    penalty,
-)
+from fedjax_admm._pytrees import pytree_dataclass
+from fedjax_admm.penalties._protocols import WithoutKink, above, interval_distance, not_negative
 
 
-@penalty
+@pytree_dataclass
 class Zero(WithoutKink):
     """No penalty at all."""
 
@@ -33,7 +28,7 @@ class Zero(WithoutKink):
         return jnp.abs(gradient)
 
 
-@penalty
+@pytree_dataclass
 class L1:
     """The l1 norm; see `l1`."""
 
@@ -56,7 +51,7 @@ class L1:
         return interval_distance(x, gradient, self.weight * jnp.sign(x), self.weight)
 
 
-@penalty
+@pytree_dataclass
 class NonNegativeL1:
     """The l1 norm of what is not negative; see `non_negative_l1`."""
 
@@ -81,7 +76,7 @@ class NonNegativeL1:
         return jnp.where(x >= 0, distance, jnp.inf)
 
 
-@penalty
+@pytree_dataclass
 class ElasticNet:
     """The elastic net; see `elastic_net`."""
 
@@ -106,7 +101,7 @@ class ElasticNet:
         return interval_distance(x, gradient + self.l2 * x, self.l1 * jnp.sign(x), self.l1)
 
 
-@penalty
+@pytree_dataclass
 class SquaredL2(WithoutKink):
     """Half the weighted square; see `squared_l2`."""
 
@@ -125,7 +120,7 @@ class SquaredL2(WithoutKink):
         return jnp.abs(gradient + self.weight * x)
 
 
-@penalty
+@pytree_dataclass
 class HuberNorm(WithoutKink):
     """Huber's function; see `huber_norm`."""
 
@@ -145,7 +140,7 @@ class HuberNorm(WithoutKink):
         return jnp.abs(gradient + self.weight * jnp.clip(x, -self.delta, self.delta))
 
 
-@penalty
+@pytree_dataclass
 class Box(WithoutKink):
     """The indicator of a box; see `box`."""
 
@@ -172,7 +167,7 @@ class Box(WithoutKink):
         return jnp.where(feasible, distance, jnp.inf)
 
 
-@penalty
+@pytree_dataclass
 class NonNegative(WithoutKink):
     """The indicator of what is not negative; see `non_negative`."""
 

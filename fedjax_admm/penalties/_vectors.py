@@ -13,13 +13,8 @@ from jax.typing import ArrayLike
 
 from fedjax_admm import kernels
 from fedjax_admm._checks import InputError, build, declared, finite_array, is_concrete
-from fedjax_admm.penalties._protocols import (
-    CertifiedByStep,
-    WithoutKink,
-    above,
-    not_negative,
-    penalty,
-)
+from fedjax_admm._pytrees import pytree_dataclass
+from fedjax_admm.penalties._protocols import CertifiedByStep, WithoutKink, above, not_negative
 
 # A projection may leave its set by rounding: so many units in the last place are forgiven.
 _FORGIVEN = 64
@@ -40,7 +35,7 @@ def _falling(name: str, value: Any) -> jax.Array:
     return weights
 
 
-@penalty
+@pytree_dataclass
 class Slope(CertifiedByStep):
     """The sorted l1 norm; see `slope`."""
 
@@ -58,7 +53,7 @@ class Slope(CertifiedByStep):
         return jnp.broadcast_to(self.weights, x.shape)
 
 
-@penalty
+@pytree_dataclass
 class Linf(CertifiedByStep):
     """The largest moduli of rows; see `linf`."""
 
@@ -73,7 +68,7 @@ class Linf(CertifiedByStep):
         return kernels.prox_linf(v, step, self.weight)
 
 
-@penalty
+@pytree_dataclass
 class Simplex(CertifiedByStep):
     """The indicator of a simplex; see `simplex`."""
 
@@ -89,7 +84,7 @@ class Simplex(CertifiedByStep):
         return kernels.project_simplex(v, self.mass)
 
 
-@penalty
+@pytree_dataclass
 class L1Ball(CertifiedByStep, WithoutKink):
     """The indicator of an l1 ball; see `l1_ball`."""
 
@@ -104,7 +99,7 @@ class L1Ball(CertifiedByStep, WithoutKink):
         return kernels.project_l1_ball(v, self.radius)
 
 
-@penalty
+@pytree_dataclass
 class L2Ball(CertifiedByStep, WithoutKink):
     """The indicator of a Euclidean ball; see `l2_ball`."""
 
