@@ -98,7 +98,7 @@ def ask_round(server: Any, ask: Ask, seconds: float, quorum: int | None) -> Roun
       ask: the transport.
       seconds: after which the round is closed without those who have not answered.
       quorum: how many are enough; all that are connected if None, and at least one before the
-        seconds are over. With 0 all are asked once, and nobody is waited for.
+        seconds are over. With 0 all are asked once, without waiting.
     """
     index, begun = server.round, time.monotonic()
     messages = {i: server.broadcast(i) for i in server.numbers}

@@ -138,7 +138,7 @@ def check_sender(
       heard: who has been heard in it.
 
     Raises:
-      MessageError: it is of nobody or another client, of another round, or not the first one.
+      MessageError: it is of an unknown or another client, of another round, or not the first.
     """
     client = message.client
     if client not in numbers:

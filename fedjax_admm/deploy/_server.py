@@ -112,7 +112,7 @@ def _receiver(solver: Any, curvature: jax.Array, upload: Upload, said: Said) -> 
 
 
 class Server(Recorded):
-    """The server of a solver with one server, and of nobody's data.
+    """The server of a solver with one server; it holds no client's data.
 
     Args:
       solver: as the clients have it.

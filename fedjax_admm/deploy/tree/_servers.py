@@ -160,7 +160,7 @@ class Parent(Node):
 
 
 class TreeServer(Recorded, Parent):
-    """The root of a tree, and nobody's data.
+    """The root of a tree, which holds no client's data.
 
     Args:
       solver: on a tree, as all nodes have it.
