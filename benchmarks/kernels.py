@@ -7,14 +7,17 @@ float32 results to the truth, which is our kernel in float64: the tests compare 
 
     python benchmarks/kernels.py                     # 1e2, 1e4, 1e6 entries, and 1,000 rows of 100
     python benchmarks/kernels.py --only prox_l1 project_simplex --sizes 10000
+    python benchmarks/kernels.py --eager             # all maps outside of `jax.jit`, in a clone
 """
 
 import argparse
 import os
 import statistics
+import sys
 import time
 from collections.abc import Callable
 from functools import partial
+from pathlib import Path
 from typing import Any, NamedTuple
 
 import jax
@@ -155,15 +158,60 @@ def told(name: str, times: Timed, ours: Timed) -> str:
     )
 
 
+def eager(names: list[str], seconds: float) -> None:
+    """Print every map called outside of `jax.jit` beside the same under it."""
+    sys.path.append(str(Path(__file__).parents[1]))
+    from tests.kernels.calls import MAPS, call_of
+
+    programs = []
+    jax.monitoring.register_event_duration_secs_listener(
+        lambda event, *_, **__: programs.append(event)
+    )
+    print("| map | eager | jit | times | within 1.5 times + 30 us | compiled by 1,000 calls |")
+    print("|---|---|---|---|---|---|")
+    for name in names or MAPS:
+        kernel, given = call_of(name)
+        functions = [part for part in given if _is_function(part)]
+        held = [None if _is_function(part) else part for part in given]
+
+        def inside(*parts: Any, kernel: Any = kernel, functions: Any = functions) -> Any:
+            left = iter(functions)
+            return kernel(*(next(left) if part is None else part for part in parts))
+
+        calls = [partial(kernel, *given), partial(jax.jit(inside), *held)]
+        for call in calls:
+            clock(call)
+        before, taken = len(programs), [[], []]
+        begin = time.perf_counter()
+        while time.perf_counter() - begin < seconds or len(taken[0]) < 5:
+            for call, times in zip(calls, taken, strict=True):
+                times.append(clock(call))
+        ours, theirs = (statistics.median(times) for times in taken)
+        for _ in range(1000 if ours < 1e-3 else 10):
+            kernel(*given)
+        print(
+            f"| {name} | {1e6 * ours:,.0f} | {1e6 * theirs:,.0f} | {ours / theirs:.2f} "
+            f"| {'yes' if ours <= 1.5 * theirs + 30e-6 else 'NO'} | {len(programs) - before} |",
+            flush=True,
+        )
+
+
+def _is_function(part: Any) -> bool:
+    return callable(part) or (isinstance(part, tuple | list) and all(map(callable, part)))
+
+
 def main() -> None:
     """Measure what the command line asks for."""
     parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
-    parser.add_argument("--only", nargs="+", default=list(prox_peers.KINDS))
+    parser.add_argument("--only", nargs="+", default=[])
+    parser.add_argument("--eager", action="store_true", help="calls outside of jit, of all maps")
     parser.add_argument("--sizes", nargs="+", type=int, default=list(SIZES))
     parser.add_argument("--no-batch", action="store_true")
     parser.add_argument("--seconds", type=float, default=0.3, help="spent on each measurement")
     options = parser.parse_args()
     pin()
+    if options.eager:
+        return eager(options.only, options.seconds)
     packages = found_packages()
     print(f"one core, jax {jax.__version__}; microseconds, compilation in seconds")
     print('"times ours": above 1 the other takes longer\n')
@@ -172,7 +220,7 @@ def main() -> None:
         "| gradient, times ours | error |"
     )
     print("|---|---|---|---|---|---|---|---|---|")
-    for kernel in options.only:
+    for kernel in options.only or prox_peers.KINDS:
         for size in [*options.sizes, *([] if options.no_batch else [None])]:
             times = measure(kernel, size, options.seconds, packages)
             entries = "1,000 x 100" if size is None else f"{size:,}"

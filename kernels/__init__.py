@@ -24,8 +24,15 @@ docstrings do not repeat them:
 - Maps of norms of groups (`prox_group_mcp`, ...) and of singular values (`prox_spectral_mcp`, ...)
   have the parameters, ties and derivatives of the elementwise map.
 
-Negative steps and weights, complex points, impossible axes, counts and shapes raise a `ValueError`
-or `TypeError`. Traced numbers cannot be checked.
+Each function is compiled once for every structure (shapes, dtypes, axes, counts, choices) and kept,
+so that a call outside of `jax.jit` costs what a call of a compiled function costs. Inside of
+`jax.jit`, `vmap`, `grad`, `scan` or `shard_map` it is the function itself. A maker returns a map
+with programs of its own: make it once, outside of loops. Float64 arrays that were made under
+`jax.enable_x64` are computed with in float64 outside of it too.
+
+Numbers out of range (a negative step, a quantile of 2, bounds that cross), complex points,
+impossible axes, counts and shapes raise a `ValueError` or `TypeError`. Traced numbers, and those in
+arrays of JAX, cannot be looked at: where they are out of range, the result is NaN.
 
 Cited by author and year:
 
@@ -46,6 +53,15 @@ Cited by author and year:
 - N. Parikh and S. Boyd, "Proximal Algorithms", Foundations and Trends in Optimization 1(3), 2014.
 """
 
-from fedjax_admm._lazy import attach
+from typing import Any
 
-__getattr__, __dir__, __all__ = attach(__name__, __file__)
+from fedjax_admm._lazy import attach
+from fedjax_admm.kernels.compiling import published
+
+_plain, __dir__, __all__ = attach(__name__, __file__)
+
+
+def __getattr__(name: str) -> Any:
+    """Compile a public function at its first use; files in here call each other's as they are."""
+    globals()[name] = found = published(_plain(name), __name__)
+    return found

@@ -1,16 +1,13 @@
 """What kernels take: points, and parameters that follow the dtype of the points."""
 
-import inspect
-import math
 from collections.abc import Sequence
-from functools import partial, reduce
+from functools import reduce
 from typing import Any
 
 import jax.numpy as jnp
 from jax import Array
 
-# A parameter: a Python number or an array of any floating dtype; it never changes that of a point.
-Real = Array | float
+from fedjax_admm.kernels.compiling import name_of
 
 
 def matched(v: Any, *parameters: Any) -> tuple[Array, ...]:
@@ -33,37 +30,18 @@ def matched(v: Any, *parameters: Any) -> tuple[Array, ...]:
     return (v, *(jnp.asarray(number, v.dtype) for number in parameters))
 
 
-def stepped(v: Any, step: Any, *parameters: Any) -> tuple[Array, ...]:
-    """Return points, a step and parameters as `matched` does, and refuse a negative step."""
-    demand_least("step", step)
-    return matched(v, step, *parameters)
-
-
 def weighed(v: Any, step: Any, weight: Any, *parameters: Any) -> tuple[Array, ...]:
-    """Return points, the step times a weight, and parameters, as `stepped` does.
+    """Return points, the step times a weight, and parameters, as `matched` does.
 
     The product of halves, which may leave their range, is float32.
     """
-    demand_least("weight", weight)
-    v, step, weight, *numbers = stepped(v, step, weight, *parameters)
+    v, step, weight, *numbers = matched(v, step, weight, *parameters)
     return (v, widened(step) * widened(weight), *numbers)
-
-
-def demand_least(name: str, number: Any, least: float = 0.0) -> None:
-    """Demand that a Python number is not below a bound; arrays cannot be checked."""
-    if isinstance(number, int | float) and number < least:
-        raise ValueError(f"{name} must be at least {least:g}, but it is {number!r}.")
-
-
-def demand_number(name: str, number: Any) -> None:
-    """Demand that a Python number is not NaN; arrays cannot be checked."""
-    if isinstance(number, float) and math.isnan(number):
-        raise ValueError(f"{name} must be a number, but it is nan.")
 
 
 def demand_proxes(maker: str, *given: Any) -> None:
     """Demand maps with a step: a function `project_...` would take the step for a radius."""
-    for name in map(_name, given):
+    for name in map(name_of, given):
         if name.startswith("project_"):
             raise ValueError(
                 f"{maker} takes proximal maps, prox(v, step, ...), but {name} is a projection, "
@@ -73,7 +51,7 @@ def demand_proxes(maker: str, *given: Any) -> None:
 
 def demand_projections(maker: str, *given: Any) -> None:
     """Demand maps without a step: a function `prox_...` would take a parameter for it."""
-    for name in map(_name, given):
+    for name in map(name_of, given):
         if name.startswith("prox_"):
             raise ValueError(
                 f"{maker} takes projections, project(v, ...), but {name} is a proximal map."
@@ -88,13 +66,6 @@ def demand_as_many(name: str, parts: Sequence[Any] | Array, maps: Sequence[Any])
         raise ValueError(
             f"one of {name} is needed for each of {len(maps)} maps, but there are {len(parts)}."
         )
-
-
-def _name(function: Any) -> str:
-    """Return the name of a function inside `functools.partial` and `jax.jit`."""
-    while isinstance(function, partial):
-        function = function.func
-    return getattr(inspect.unwrap(function), "__name__", "") if callable(function) else ""
 
 
 def demand_entries(v: Array, axis: int, name: str, least: int = 1) -> None:

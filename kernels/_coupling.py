@@ -4,11 +4,12 @@ from collections.abc import Callable
 
 from jax import Array
 
-from fedjax_admm.kernels._arguments import Real, demand_least, demand_proxes
+from fedjax_admm.kernels._arguments import demand_proxes
+from fedjax_admm.kernels.compiling import Real, Size
 
 
 def couple_pair(
-    a: Array, b: Array, prox_of_difference: Callable[[Array, Real], Array], step: Real
+    a: Array, b: Array, prox_of_difference: Callable[[Array, Real], Array], step: Size
 ) -> tuple[Array, Array]:
     """Minimise a penalty on a difference together with its two proximity terms.
 
@@ -31,7 +32,6 @@ def couple_pair(
     Lasso", KDD 2015, section 3 (the same change of variables).
     """
     demand_proxes("couple_pair", prox_of_difference)
-    demand_least("step", step)
     difference = prox_of_difference(b - a, 2 * step)
     total = a + b
     return 0.5 * (total - difference), 0.5 * (total + difference)

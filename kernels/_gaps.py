@@ -6,6 +6,8 @@ from typing import Any
 
 from jax import Array
 
+from fedjax_admm.kernels.compiling import checked, kernel
+
 _GAP = "with_gap"  # the attribute of a kernel that holds its variant
 
 
@@ -16,14 +18,16 @@ def approximate(solve: Callable[..., tuple[Any, ...]]) -> Callable[..., Array]:
     wanted; `with_gap` has the whole.
     """
 
+    @kernel
     @wraps(solve)
-    def kernel(*arguments: Any, **options: Any) -> Array:
+    def points(*arguments: Any, **options: Any) -> Array:
         return solve(*arguments, **options)[0]
 
-    setattr(kernel, _GAP, solve)
-    return kernel
+    setattr(points, _GAP, kernel(solve))
+    return points
 
 
+@checked
 def with_gap(kernel: Callable[..., Array]) -> Callable[..., Any]:
     """Return the variant of an approximate kernel that also returns the error of its points.
 

@@ -8,12 +8,13 @@ of the axes before it. Both work on the radius alone and take one square root pe
 import jax.numpy as jnp
 from jax import Array
 
-from fedjax_admm.kernels._arguments import Real, stepped
+from fedjax_admm.kernels._arguments import matched
 from fedjax_admm.kernels._safe import safe_norm
+from fedjax_admm.kernels.compiling import OwnSize, Real
 
 
 def prox_range_excess(
-    p: Array, anchor: Array, distance: Real, step: Real, scaled: bool = True
+    p: Array, anchor: Array, distance: Real, step: OwnSize, scaled: bool = True
 ) -> Array:
     """Proximal map of twice the excess of a range, `g(x) = 2 max(0, ||x - anchor|| - distance)`.
 
@@ -36,17 +37,18 @@ def prox_range_excess(
 
     Reference: Mirzaeifard et al., 2025, equations (15)-(18).
     """
-    p, step, anchor, distance = stepped(p, step, anchor, distance)
+    p, step, anchor, distance = matched(p, step, anchor, distance)
     offset = p - anchor
     radius = safe_norm(offset, scaled=scaled)
     positive = radius > 0
     excess = jnp.clip(radius - jnp.maximum(distance, 0.0), 0.0, 2 * step)
     share = jnp.where(positive, excess / jnp.where(positive, radius, 1.0), 0.0)
+    share = jnp.where(step < 0, jnp.nan, share)
     return p - share[..., None] * offset
 
 
 def prox_negative_moreau_norm(
-    c: Array, anchor: Array, step: Real, mu: Real, scaled: bool = True
+    c: Array, anchor: Array, step: OwnSize, mu: OwnSize, scaled: bool = True
 ) -> Array:
     """Minimise a quadratic minus the Moreau envelope of a norm.
 
@@ -64,7 +66,7 @@ def prox_negative_moreau_norm(
     Args:
       c: centres, shape (..., dim), floating dtype.
       anchor: anchors.
-      mu: parameter of the envelope, positive.
+      mu: parameter of the envelope; with 0 it is the norm itself.
       scaled: False is faster and right for radii between 1e-16 and 1e18, see `safe_norm`.
 
     Returns:
@@ -72,10 +74,11 @@ def prox_negative_moreau_norm(
 
     Reference: Mirzaeifard et al., 2025, equations (20)-(22).
     """
-    c, step, anchor, mu = stepped(c, step, anchor, mu)
+    c, step, anchor, mu = matched(c, step, anchor, mu)
     offset = c - anchor
     radius = safe_norm(offset, scaled=scaled)
     divisor = jnp.maximum(radius, mu - step)
     distinguished = divisor > 0
     stretch = jnp.where(distinguished, step / jnp.where(distinguished, divisor, 1.0), 0.0)
+    stretch = jnp.where((step < 0) | (mu < 0), jnp.nan, stretch)
     return c + stretch[..., None] * offset

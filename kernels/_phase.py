@@ -7,14 +7,15 @@ import jax.numpy as jnp
 from jax import Array
 from jax.lax import stop_gradient
 
-from fedjax_admm.kernels._arguments import Real, matched, stepped, widened
+from fedjax_admm.kernels._arguments import matched, widened
 from fedjax_admm.kernels._safe import safe_ratio, scaled_norm
+from fedjax_admm.kernels.compiling import Real, Size
 from fedjax_admm.kernels.elementwise._boxes import project_linf_ball
 
 _Three = tuple[Array, Array, Array]
 
 
-def prox_phase_residual(v: Array, step: Real, x: Array, y: Real) -> Array:
+def prox_phase_residual(v: Array, step: Size, x: Array, y: Real) -> Array:
     """Proximal map of `g(w) = |y - (x^T w)**2|`, the global minimiser for every step.
 
     Only the component along `x` moves. With `u0 = x^T v`, `rho = step ||x||**2`, `s = sqrt(max(y,
@@ -38,7 +39,7 @@ def prox_phase_residual(v: Array, step: Real, x: Array, y: Real) -> Array:
     Drusvyatskiy, K. J. MacPhee, C. Paquette, "Subgradient methods for sharp weakly convex
     functions", Journal of Optimization Theory and Applications 179, 2018 (the loss).
     """
-    v, step, x, y = stepped(v, step, x, y)
+    v, step, x, y = matched(v, step, x, y)
     dtype = v.dtype
     v, step, y = widened(v), widened(step), widened(y)
     # In units in which x is near 1: no square of it leaves the range.
@@ -56,7 +57,7 @@ def prox_phase_residual(v: Array, step: Real, x: Array, y: Real) -> Array:
     return (v + safe_ratio(target - projection, squared)[..., None] * x).astype(dtype)
 
 
-def prox_phase_residual_clipped(v: Array, step: Real, x: Array, y: Real, radius: Real) -> Array:
+def prox_phase_residual_clipped(v: Array, step: Size, x: Array, y: Real, radius: Size) -> Array:
     """Proximal map of `|y - (x^T w)**2|`, clipped to a box: an approximation.
 
     `min(max(prox_phase_residual(v, step, x, y), -radius), radius)` stands for the proximal map of
@@ -81,7 +82,7 @@ def prox_phase_residual_clipped(v: Array, step: Real, x: Array, y: Real, radius:
     return _clip_rows(prox_phase_residual(v, step, x, y), radius)
 
 
-def prox_phase_residual_box(v: Array, step: Real, x: Array, y: Real, radius: Real) -> Array:
+def prox_phase_residual_box(v: Array, step: Size, x: Array, y: Real, radius: Size) -> Array:
     """Proximal map of `|y - (x^T w)**2|` on a box, the global minimiser for every step.
 
     `g(w) = |y - (x^T w)**2|` where `|w_i| <= radius` for all `i`, else infinite. Among the
@@ -114,7 +115,7 @@ def prox_phase_residual_box(v: Array, step: Real, x: Array, y: Real, radius: Rea
     Kiwiel, "Breakpoint searching algorithms for the continuous quadratic knapsack problem",
     Mathematical Programming 112, 2008 (the curve and its breakpoints).
     """
-    return _minimise_in_box(*stepped(v, step, x, y, radius))
+    return _minimise_in_box(*matched(v, step, x, y, radius))
 
 
 _clip_rows = jnp.vectorize(project_linf_ball, signature="(n),()->(n)")

@@ -25,23 +25,24 @@ import jax.numpy as jnp
 from jax import Array
 from jax.lax import stop_gradient
 
-from fedjax_admm.kernels._arguments import Real, stepped
+from fedjax_admm.kernels._arguments import matched
 from fedjax_admm.kernels._loops import scan
 from fedjax_admm.kernels._safe import safe_norm
+from fedjax_admm.kernels.compiling import Real, Size, Upper
 
 
 def prox_ranges(
     p: Array,
     anchor: Array,
     distances: Array,
-    step: Real,
-    weights: Real = 1.0,
+    step: Size,
+    weights: Size = 1.0,
     *,
     pull: Real = 0.0,
     centre: Real = 0.0,
-    precision: Real | None = None,
+    precision: Size | None = None,
     lower: Real = -jnp.inf,
-    upper: Real = jnp.inf,
+    upper: Upper = jnp.inf,
 ) -> tuple[Array, Array]:
     """Proximal map of an anchor's ranges to a path, jointly with the offset of the anchor.
 
@@ -75,7 +76,7 @@ def prox_ranges(
     offset; Y. Li, S. Osher, "A new median formula with applications to PDE based denoising",
     Communications in Mathematical Sciences 7(3), 2009 (sums of moduli).
     """
-    p, step, anchor, distances, weights, pull = stepped(p, step, anchor, distances, weights, pull)
+    p, step, anchor, distances, weights, pull = matched(p, step, anchor, distances, weights, pull)
     dim = anchor.shape[-1]
     offset = p[..., :dim] - anchor[..., None, :]
     radius = safe_norm(offset)
@@ -85,7 +86,7 @@ def prox_ranges(
     if precision is None:
         best = jnp.zeros(radius.shape[:-1], p.dtype)
     else:
-        _, _, centre, precision, lower, upper = stepped(p, 1.0, centre, precision, lower, upper)
+        _, _, centre, precision, lower, upper = matched(p, 1.0, centre, precision, lower, upper)
         best = _best_offset(cells, distances, weights, centre, precision)
         best = jnp.clip(best, lower, upper)
     inside, shared, _ = cells.at(best)
@@ -102,12 +103,12 @@ def prox_ranges(
 def range_offset(
     lengths: Array,
     distances: Array,
-    weights: Real = 1.0,
+    weights: Size = 1.0,
     *,
     centre: Real = 0.0,
-    precision: Real = 0.0,
+    precision: Size = 0.0,
     lower: Real = -jnp.inf,
-    upper: Real = jnp.inf,
+    upper: Upper = jnp.inf,
 ) -> tuple[Array, Array]:
     """Best offset of an anchor at given lengths, and the slopes of its loss in them.
 
@@ -132,7 +133,7 @@ def range_offset(
     Reference: derived from the optimality condition `0 in sum_i w_i sign(l_i + b - d_i) + precision
     (b - centre)`; without a prior it is the weighted median.
     """
-    lengths, _, distances, weights, centre, precision, lower, upper = stepped(
+    lengths, _, distances, weights, centre, precision, lower, upper = matched(
         lengths, 1.0, distances, weights, centre, precision, lower, upper
     )
     weights = jnp.broadcast_to(weights, jnp.broadcast_shapes(lengths.shape, weights.shape))

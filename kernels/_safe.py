@@ -16,7 +16,8 @@ import jax.numpy as jnp
 from jax import Array, custom_jvp
 from jax.lax import bitcast_convert_type, cond, index_in_dim, reduce_precision, stop_gradient
 
-from fedjax_admm.kernels._arguments import Real, length_along, matched, widened
+from fedjax_admm.kernels._arguments import length_along, matched, widened
+from fedjax_admm.kernels.compiling import Real
 
 # Longest axis whose squares are added one by one: XLA's reduction over a short last axis is scalar
 # code on a CPU (a third of the run time of localisation in three dimensions).

@@ -10,11 +10,11 @@ import jax
 import jax.numpy as jnp
 
 from fedjax_admm._states import ReleaseCounts, Releasing
-from fedjax_admm.capabilities import Clients, KnownOptimum, Values, needs
-from fedjax_admm.measures._shared import total_loss
+from fedjax_admm.capabilities import Clients, KnownOptimum, Values
+from fedjax_admm.measures._shared import measure, total_loss
 
 
-@needs(KnownOptimum, solver=[Releasing])
+@measure(KnownOptimum, solver=[Releasing])
 def consensus_error(solver: Any, problem: Any, state: Any) -> dict[str, jax.Array]:
     """Measure a private solver.
 
@@ -29,7 +29,7 @@ def consensus_error(solver: Any, problem: Any, state: Any) -> dict[str, jax.Arra
     }
 
 
-@needs(KnownOptimum, solver=[Releasing], state=[ReleaseCounts])
+@measure(KnownOptimum, solver=[Releasing], state=[ReleaseCounts])
 def consensus_releases(solver: Any, problem: Any, state: Any) -> dict[str, jax.Array]:
     """Measure as `consensus_error`, and what `privacy.ledger(trace, delta)` reads.
 
@@ -43,7 +43,7 @@ def consensus_releases(solver: Any, problem: Any, state: Any) -> dict[str, jax.A
     return {**consensus_error(solver, problem, state), **spent}
 
 
-@needs(KnownOptimum, Clients, Values, solver=[Releasing])
+@measure(KnownOptimum, Clients, Values, solver=[Releasing])
 def consensus_gap(solver: Any, problem: Any, state: Any) -> dict[str, jax.Array]:
     """Measure as `consensus_error`, and "gap", `F(mean_k w_k) - F(w_c)`, shape ().
 

@@ -7,15 +7,15 @@ import jax.numpy as jnp
 
 from fedjax_admm._checks import InputError
 from fedjax_admm._states import RoundCount, TreeState
-from fedjax_admm.capabilities import KnownTruth, needs
+from fedjax_admm.capabilities import KnownTruth
 from fedjax_admm.kernels import safe_norm
-from fedjax_admm.measures._shared import adjusted_rand_index, transitive_closure
+from fedjax_admm.measures._shared import adjusted_rand_index, measure, transitive_closure
 
 MERGING_DISTANCE = 1.0
 """Clients whose models are closer than this are taken to be of one cluster."""
 
 
-@needs(KnownTruth)
+@measure(KnownTruth)
 def signal_error(problem: Any, model: jax.Array) -> dict[str, jax.Array]:
     """Return "error", the relative squared error of a model (dim,), blind to its sign.
 
@@ -33,7 +33,7 @@ def signal_error(problem: Any, model: jax.Array) -> dict[str, jax.Array]:
     return {"error": jnp.min(distances) / jnp.sum(truth**2)}
 
 
-@needs(KnownTruth, solver=[RoundCount])
+@measure(KnownTruth, solver=[RoundCount])
 def central_signal_error(solver: Any, problem: Any, state: Any) -> dict[str, jax.Array]:
     """Measure a centralised solver of phase retrieval.
 
@@ -45,7 +45,7 @@ def central_signal_error(solver: Any, problem: Any, state: Any) -> dict[str, jax
     return {**error, "passes": solver.rounds(state).astype(problem.truth.dtype)}
 
 
-@needs(KnownTruth, state=[TreeState])
+@measure(KnownTruth, state=[TreeState])
 def tree_signal_error(solver: Any, problem: Any, state: Any) -> dict[str, jax.Array]:
     """Measure a hierarchical solver of phase retrieval.
 
@@ -61,7 +61,7 @@ def tree_signal_error(solver: Any, problem: Any, state: Any) -> dict[str, jax.Ar
     }
 
 
-@needs(KnownTruth, state=[TreeState])
+@measure(KnownTruth, state=[TreeState])
 def personal_error(solver: Any, problem: Any, state: Any) -> dict[str, jax.Array]:
     """Measure the personal models of a hierarchical solver.
 

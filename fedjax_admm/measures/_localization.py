@@ -5,14 +5,15 @@ from typing import Any
 import jax
 import jax.numpy as jnp
 
-from fedjax_admm.capabilities import KnownTarget, needs
+from fedjax_admm.capabilities import KnownTarget
 from fedjax_admm.kernels import safe_norm
+from fedjax_admm.measures._shared import measure
 
 FAILURE_DISTANCE = 3.0
 """Metres: a localisation further off than this has met a local minimum (or very noisy ranges)."""
 
 
-@needs(KnownTarget)
+@measure(KnownTarget)
 def localization_error(solver: Any, problem: Any, state: Any) -> dict[str, jax.Array]:
     """Measure the distance of the estimate to the target of a localisation problem.
 
@@ -24,7 +25,7 @@ def localization_error(solver: Any, problem: Any, state: Any) -> dict[str, jax.A
     return position_error(problem, solver.estimate(state))
 
 
-@needs(KnownTarget)
+@measure(KnownTarget)
 def position_error(problem: Any, position: jax.Array) -> dict[str, jax.Array]:
     """Return "error" and "failure", as `localization_error` does, for a position (dim,)."""
     error = safe_norm(position - problem.target)
@@ -32,7 +33,7 @@ def position_error(problem: Any, position: jax.Array) -> dict[str, jax.Array]:
     return {"error": error, "failure": jnp.where(jnp.isnan(error), error, failure)}
 
 
-@needs(KnownTarget)
+@measure(KnownTarget)
 def region_coverage(problem: Any, region: Any) -> dict[str, jax.Array]:
     """Measure whether a region holds the target; its mean over trials is the coverage.
 

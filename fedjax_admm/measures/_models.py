@@ -21,13 +21,12 @@ from fedjax_admm.capabilities import (
     OnStar,
     Values,
     at_state,
-    needs,
 )
 from fedjax_admm.kernels import safe_norm
-from fedjax_admm.measures._shared import rows, total_loss
+from fedjax_admm.measures._shared import measure, rows, total_loss
 
 
-@needs(Clients, Values)
+@measure(Clients, Values)
 def objective(solver: Any, problem: Any, state: Any) -> dict[str, jax.Array]:
     """Return "objective", F at the model, shape ().
 
@@ -41,7 +40,7 @@ def objective(solver: Any, problem: Any, state: Any) -> dict[str, jax.Array]:
     return {"objective": mean + _share(solver, problem) * regularizer.value(model)}
 
 
-@needs(Clients, Gradients)
+@measure(Clients, Gradients)
 def stationarity(solver: Any, problem: Any, state: Any) -> dict[str, jax.Array]:
     r"""Return "stationarity", the length of the proximal-gradient residual at the model, shape ().
 
@@ -55,7 +54,7 @@ def stationarity(solver: Any, problem: Any, state: Any) -> dict[str, jax.Array]:
     return {"stationarity": _residual(solver, problem, model, slopes)}
 
 
-@needs(OnStar, Gradients)
+@measure(OnStar, Gradients)
 def agreement_residual(solver: Any, problem: Any, state: Any) -> dict[str, jax.Array]:
     r"""Return "residual", `sqrt(primal^2 + dual^2)` of the two residuals below, shape ().
 
@@ -69,7 +68,7 @@ def agreement_residual(solver: Any, problem: Any, state: Any) -> dict[str, jax.A
     return {"residual": safe_norm(jnp.stack([primal, dual]))}
 
 
-@needs(OnStar)
+@measure(OnStar)
 def disagreement(solver: Any, problem: Any, state: Any) -> dict[str, jax.Array]:
     """Return "disagreement", how far the clients' models are from their mean, shape ().
 
@@ -80,7 +79,7 @@ def disagreement(solver: Any, problem: Any, state: Any) -> dict[str, jax.Array]:
     return {"disagreement": _spread(models - jnp.mean(models, 0)[None])}
 
 
-@needs(OnStar)
+@measure(OnStar)
 def primal_residual(solver: Any, problem: Any, state: Any) -> dict[str, jax.Array]:
     """Return "primal", `sqrt(1/N sum_l ||w_l - w||^2)`, shape ().
 
@@ -90,7 +89,7 @@ def primal_residual(solver: Any, problem: Any, state: Any) -> dict[str, jax.Arra
     return {"primal": _spread(_client_models(solver, problem, state) - model[None])}
 
 
-@needs(Clients, Gradients)
+@measure(Clients, Gradients)
 def dual_residual(solver: Any, problem: Any, state: Any) -> dict[str, jax.Array]:
     r"""Return "dual", how far the clients' gradients are from balancing each other, shape ().
 
@@ -108,7 +107,7 @@ def dual_residual(solver: Any, problem: Any, state: Any) -> dict[str, jax.Array]
     return {"dual": _residual(solver, problem, model, slopes)}
 
 
-@needs(KnownOptimum)
+@measure(KnownOptimum)
 def optimum_distance(solver: Any, problem: Any, state: Any) -> dict[str, jax.Array]:
     """Return "distance", the distance of the model to the known optimum, shape ()."""
     problem, model = _judged(solver, problem, state)

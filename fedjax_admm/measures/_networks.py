@@ -5,16 +5,17 @@ from typing import Any
 import jax
 import jax.numpy as jnp
 
-from fedjax_admm.capabilities import KnownTruth, needs
+from fedjax_admm.capabilities import KnownTruth
+from fedjax_admm.measures._shared import measure
 
 
-@needs(KnownTruth)
+@measure(KnownTruth)
 def network_error(solver: Any, problem: Any, state: Any) -> dict[str, jax.Array]:
     """Measure the models of a network: "error", as `model_error`."""
     return model_error(problem, solver.estimate(state))
 
 
-@needs(KnownTruth)
+@measure(KnownTruth)
 def model_error(problem: Any, models: jax.Array) -> dict[str, jax.Array]:
     """Return "error", `mean_i ||w_i - w_i*||^2` over all nodes, for models (nodes, dim).
 

@@ -19,14 +19,15 @@ from fedjax_admm._states import (
     FreshUsers,
     LinearizedCopies,
 )
-from fedjax_admm.capabilities import FactorData, HeldOut, needs
+from fedjax_admm.capabilities import FactorData, HeldOut
 from fedjax_admm.kernels import gram_gradient, safe_norm
+from fedjax_admm.measures._shared import measure
 from fedjax_admm.ratings import Factors
 from fedjax_admm.ratings.blocks import ClientRatings
 from fedjax_admm.ratings.quadratics import item_gradients, user_quadratics
 
 
-@needs(FactorData, HeldOut, solver=[FactorPenalties], state=[FactorState])
+@measure(FactorData, HeldOut, solver=[FactorPenalties], state=[FactorState])
 def rating_error(solver: Any, problem: Any, state: Any) -> dict[str, jax.Array]:
     """Measure a solver of matrix completion.
 
@@ -46,7 +47,7 @@ def rating_error(solver: Any, problem: Any, state: Any) -> dict[str, jax.Array]:
     }
 
 
-@needs(FactorData, HeldOut, solver=[FactorPenalties, FreshUsers], state=[FactorState])
+@measure(FactorData, HeldOut, solver=[FactorPenalties, FreshUsers], state=[FactorState])
 def fresh_rating_error(solver: Any, problem: Any, state: Any) -> dict[str, jax.Array]:
     """Measure as `rating_error`, and "fresh_error": after every client's users took their steps.
 
@@ -56,7 +57,7 @@ def fresh_rating_error(solver: Any, problem: Any, state: Any) -> dict[str, jax.A
     return {**rating_error(solver, problem, state), "fresh_error": fresh}
 
 
-@needs(FactorData, HeldOut)
+@measure(FactorData, HeldOut)
 @jax.jit
 def factor_error(problem: Any, factors: Factors) -> dict[str, jax.Array]:
     """Measure factors: root mean square errors, shape ().
@@ -73,7 +74,7 @@ def factor_error(problem: Any, factors: Factors) -> dict[str, jax.Array]:
     }
 
 
-@needs(FactorData, solver=[FactorPenalties])
+@measure(FactorData, solver=[FactorPenalties])
 @jax.jit
 def completion_objective(solver: Any, problem: Any, factors: Factors) -> jax.Array:
     """Return `F = 1/p sum_i [f_i(U_i, V) + R_i(U_i)] + R(V)`, with the solver's penalties."""
@@ -86,7 +87,7 @@ def squared_error(listed: ClientRatings, factors: Factors) -> jax.Array:
     return listed.total(lambda *rating: factors.residuals(*rating) ** 2)
 
 
-@needs(FactorData, solver=[LinearizedCopies], state=[CopiesState])
+@measure(FactorData, solver=[LinearizedCopies], state=[CopiesState])
 @jax.jit
 def augmented_lagrangian(solver: Any, problem: Any, state: Any) -> jax.Array:
     """Return the augmented Lagrangian of FedMC-ADMM, shape ().
@@ -101,7 +102,7 @@ def augmented_lagrangian(solver: Any, problem: Any, state: Any) -> jax.Array:
     return local / problem.num_clients + coupling + solver.item_penalty.value(state.items)
 
 
-@needs(FactorData, solver=[LinearizedCopies], state=[CopiesState])
+@measure(FactorData, solver=[LinearizedCopies], state=[CopiesState])
 @jax.jit
 def completion_residual(solver: Any, problem: Any, state: Any) -> jax.Array:
     """Return the distance of 0 from the subdifferential of the augmented Lagrangian, shape ().

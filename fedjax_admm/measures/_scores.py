@@ -14,28 +14,29 @@ from typing import Any
 import jax
 import jax.numpy as jnp
 
-from fedjax_admm.capabilities import Clients, Scores, at_state, needs
+from fedjax_admm.capabilities import Clients, Scores, at_state
+from fedjax_admm.measures._shared import measure
 
 
-@needs(Clients, Scores)
+@measure(Clients, Scores)
 def accuracy(solver: Any, problem: Any, state: Any) -> dict[str, jax.Array]:
     """Return "accuracy", the mean score over clients, each by its own estimate, shape ()."""
     return {"accuracy": jnp.mean(_scores(solver, problem, state))}
 
 
-@needs(Clients, Scores)
+@measure(Clients, Scores)
 def error_rate(solver: Any, problem: Any, state: Any) -> dict[str, jax.Array]:
     """Return "error_rate", one minus the accuracy, shape ()."""
     return {"error_rate": 1 - jnp.mean(_scores(solver, problem, state))}
 
 
-@needs(Clients, Scores)
+@measure(Clients, Scores)
 def client_accuracy(solver: Any, problem: Any, state: Any) -> dict[str, jax.Array]:
     """Return "client_accuracy", every client's score by its own estimate, shape (clients,)."""
     return {"client_accuracy": _scores(solver, problem, state)}
 
 
-@needs(Clients, Scores)
+@measure(Clients, Scores)
 def worst_accuracy(solver: Any, problem: Any, state: Any) -> dict[str, jax.Array]:
     """Return "worst_accuracy", the mean of the `ceil(clients / 10)` smallest scores, shape ().
 
@@ -45,7 +46,7 @@ def worst_accuracy(solver: Any, problem: Any, state: Any) -> dict[str, jax.Array
     return {"worst_accuracy": jnp.mean(scores[: -(-scores.shape[0] // 10)])}
 
 
-@needs(Clients, Scores)
+@measure(Clients, Scores)
 def calibration_error(
     solver: Any,
     problem: Any,

@@ -1,14 +1,42 @@
 """Shared by measures: a model for every client, the sum of all losses at one model, partitions."""
 
+from collections.abc import Callable, Sequence
+from functools import wraps
 from typing import Any
 
 import jax
 import jax.numpy as jnp
+import numpy as np
 
+from fedjax_admm._checks import NotHereError
 from fedjax_admm.capabilities import Clients, Values, needs
+from fedjax_admm.kernels.compiling import Function, kernel
 
 
-@needs(Clients, Values)
+def measure(
+    *problem: type, solver: Sequence[type] = (), state: Sequence[type] = ()
+) -> Callable[[Function], Function]:
+    """Declare a measure with its needs; of pytrees of arrays it is compiled once."""
+
+    def declare(function: Function) -> Function:
+        program = kernel(function)
+
+        @wraps(function)
+        def measured(*given: Any, **options: Any) -> Any:
+            leaves = jax.tree.leaves((given, options))
+            arrays = all(isinstance(leaf, jax.Array | np.ndarray | float) for leaf in leaves)
+            try:
+                return (program if arrays else function)(*given, **options)
+            except NotHereError:  # data on the host are read outside of programs
+                return function(*given, **options)
+
+        found: Any = needs(*problem, solver=solver, state=state)(measured)
+        return found
+
+    return declare
+
+
+@measure(Clients, Values)
 def total_loss(problem: Any, model: jax.Array) -> jax.Array:
     """Return `sum_l f_l(w)` at one model (dim,), shape ()."""
     return jnp.sum(problem.values(jnp.broadcast_to(model, (problem.num_clients, *model.shape))))

@@ -5,10 +5,11 @@ from typing import Any
 import jax
 import jax.numpy as jnp
 
-from fedjax_admm.capabilities import Clients, KnownTarget, Values, needs
+from fedjax_admm.capabilities import Clients, KnownTarget, Values
+from fedjax_admm.measures._shared import measure
 
 
-@needs(KnownTarget, Clients, Values)
+@measure(KnownTarget, Clients, Values)
 def target_regret(solver: Any, problem: Any, state: Any) -> dict[str, jax.Array]:
     """Measure by how much the sum of the losses at the estimate exceeds that at the target.
 

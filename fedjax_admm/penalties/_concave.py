@@ -6,11 +6,10 @@ from jax.typing import ArrayLike
 
 from fedjax_admm import kernels
 from fedjax_admm._checks import build
-from fedjax_admm._pytrees import pytree_dataclass
-from fedjax_admm.penalties._protocols import above, interval_distance, not_negative
+from fedjax_admm.penalties._protocols import above, interval_distance, not_negative, penalty
 
 
-@pytree_dataclass
+@penalty
 class MCP:
     """The minimax concave penalty; see `mcp`."""
 
@@ -38,7 +37,7 @@ class MCP:
         )
 
 
-@pytree_dataclass
+@penalty
 class SCAD:
     """The smoothly clipped absolute deviation; see `scad`."""
 
@@ -67,7 +66,7 @@ class SCAD:
         )
 
 
-@pytree_dataclass
+@penalty
 class L0:
     """The number of entries that are not zero; see `l0`."""
 
@@ -87,7 +86,7 @@ class L0:
         return interval_distance(x, gradient, jnp.zeros_like(x), steep)
 
 
-@pytree_dataclass
+@penalty
 class LogSum:
     """The log-sum penalty; see `log_sum`."""
 
@@ -108,7 +107,7 @@ class LogSum:
         return interval_distance(x, gradient, slope * jnp.sign(x), slope)
 
 
-@pytree_dataclass
+@penalty
 class CappedL1:
     """The capped l1 norm; see `capped_l1`."""
 

@@ -7,11 +7,16 @@ from jax.typing import ArrayLike
 
 from fedjax_admm import kernels
 from fedjax_admm._checks import InputError, build, declared, is_concrete, number
-from fedjax_admm._pytrees import pytree_dataclass
-from fedjax_admm.penalties._protocols import WithoutKink, above, interval_distance, not_negative
+from fedjax_admm.penalties._protocols import (
+    WithoutKink,
+    above,
+    interval_distance,
+    not_negative,
+    penalty,
+)
 
 
-@pytree_dataclass
+@penalty
 class Zero(WithoutKink):
     """No penalty at all."""
 
@@ -28,7 +33,7 @@ class Zero(WithoutKink):
         return jnp.abs(gradient)
 
 
-@pytree_dataclass
+@penalty
 class L1:
     """The l1 norm; see `l1`."""
 
@@ -51,7 +56,7 @@ class L1:
         return interval_distance(x, gradient, self.weight * jnp.sign(x), self.weight)
 
 
-@pytree_dataclass
+@penalty
 class NonNegativeL1:
     """The l1 norm of what is not negative; see `non_negative_l1`."""
 
@@ -76,7 +81,7 @@ class NonNegativeL1:
         return jnp.where(x >= 0, distance, jnp.inf)
 
 
-@pytree_dataclass
+@penalty
 class ElasticNet:
     """The elastic net; see `elastic_net`."""
 
@@ -101,7 +106,7 @@ class ElasticNet:
         return interval_distance(x, gradient + self.l2 * x, self.l1 * jnp.sign(x), self.l1)
 
 
-@pytree_dataclass
+@penalty
 class SquaredL2(WithoutKink):
     """Half the weighted square; see `squared_l2`."""
 
@@ -120,7 +125,7 @@ class SquaredL2(WithoutKink):
         return jnp.abs(gradient + self.weight * x)
 
 
-@pytree_dataclass
+@penalty
 class HuberNorm(WithoutKink):
     """Huber's function; see `huber_norm`."""
 
@@ -140,7 +145,7 @@ class HuberNorm(WithoutKink):
         return jnp.abs(gradient + self.weight * jnp.clip(x, -self.delta, self.delta))
 
 
-@pytree_dataclass
+@penalty
 class Box(WithoutKink):
     """The indicator of a box; see `box`."""
 
@@ -167,7 +172,7 @@ class Box(WithoutKink):
         return jnp.where(feasible, distance, jnp.inf)
 
 
-@pytree_dataclass
+@penalty
 class NonNegative(WithoutKink):
     """The indicator of what is not negative; see `non_negative`."""
 

@@ -8,11 +8,10 @@ from jax.typing import ArrayLike
 
 from fedjax_admm import kernels
 from fedjax_admm._checks import build
-from fedjax_admm._pytrees import pytree_dataclass
-from fedjax_admm.penalties._protocols import above, interval_distance, not_negative
+from fedjax_admm.penalties._protocols import above, interval_distance, not_negative, penalty
 
 
-@pytree_dataclass
+@penalty
 class GroupL2:
     """The Euclidean norms of rows; see `group_l2`."""
 
@@ -37,7 +36,7 @@ class GroupL2:
         return _row_distance(x, gradient, lambda length: self.weight, self.weight)
 
 
-@pytree_dataclass
+@penalty
 class SparseGroup:
     """The sparse group penalty; see `sparse_group`."""
 
@@ -61,7 +60,7 @@ class SparseGroup:
         return jnp.where(length[..., 0] > 0, kernels.safe_norm(away), jnp.maximum(at_zero, 0))
 
 
-@pytree_dataclass
+@penalty
 class GroupMCP:
     """The minimax concave penalty of the norms of rows; see `group_mcp`."""
 
@@ -90,7 +89,7 @@ class GroupMCP:
         return _row_distance(x, gradient, slope, self.weight * self.lam)
 
 
-@pytree_dataclass
+@penalty
 class GroupSCAD:
     """The smoothly clipped absolute deviation of the norms of rows; see `group_scad`."""
 
@@ -120,7 +119,7 @@ class GroupSCAD:
         return _row_distance(x, gradient, slope, self.weight * self.lam)
 
 
-@pytree_dataclass
+@penalty
 class GroupL0:
     """The number of rows that are not zero; see `group_l0`."""
 

@@ -10,11 +10,10 @@ from jax.typing import ArrayLike
 
 from fedjax_admm import kernels
 from fedjax_admm._checks import InputError, build, count, finite_array
-from fedjax_admm._pytrees import pytree_dataclass
-from fedjax_admm.penalties._protocols import CertifiedByStep, WithoutKink, not_negative
+from fedjax_admm.penalties._protocols import CertifiedByStep, WithoutKink, not_negative, penalty
 
 
-@pytree_dataclass
+@penalty
 class SquareMotion(CertifiedByStep, WithoutKink):
     """Half the squares of differences of a path; see `motion`."""
 
@@ -39,7 +38,7 @@ class SquareMotion(CertifiedByStep, WithoutKink):
         return (_times(self.basis, parts) + known).reshape(v.shape)
 
 
-@pytree_dataclass
+@penalty
 class TotalMotion(CertifiedByStep):
     """The sizes of differences of a path; see `motion`."""
 

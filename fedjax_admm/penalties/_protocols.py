@@ -17,15 +17,28 @@ the smoothed penalty has no closed form, or g jumps at zero, there is no `smooth
 penalty regularises, and is no link of the smoothing ADMM.
 """
 
+from dataclasses import field
 from functools import partial
-from typing import Any, Protocol
+from typing import Any, Protocol, TypeVar, dataclass_transform
 
 import jax
 import jax.numpy as jnp
 from jax.typing import ArrayLike
 
 from fedjax_admm._checks import declared, number, scalar
+from fedjax_admm._pytrees import pytree_dataclass
 from fedjax_admm.kernels import safe_norm
+from fedjax_admm.kernels.compiling import kernel
+
+Class = TypeVar("Class", bound=type)
+
+
+@dataclass_transform(eq_default=False, frozen_default=True, field_specifiers=(field,))
+def penalty(cls: Class) -> Class:
+    """Make a class a pytree whose values and certificates are compiled once; maps are already."""
+    for name in {"value", "optimality"} & vars(cls).keys():
+        setattr(cls, name, kernel(vars(cls)[name]))
+    return pytree_dataclass(cls)
 
 
 class Penalty(Protocol):
@@ -74,6 +87,7 @@ class WithoutKink:
 class CertifiedByStep:
     """A convex penalty of rows whose certificate is the length of the proximal-gradient step."""
 
+    @kernel
     def optimality(self: Any, x: jax.Array, gradient: jax.Array) -> jax.Array:
         """Return `||x - prox(x - gradient; 1)||` of every row: zero exactly where stationary."""
         return safe_norm(x - self.prox(x - gradient, 1.0))

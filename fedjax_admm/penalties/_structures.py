@@ -6,11 +6,10 @@ from jax.typing import ArrayLike
 
 from fedjax_admm import kernels
 from fedjax_admm._checks import build, counted
-from fedjax_admm._pytrees import pytree_dataclass
-from fedjax_admm.penalties._protocols import CertifiedByStep, not_negative
+from fedjax_admm.penalties._protocols import CertifiedByStep, not_negative, penalty
 
 
-@pytree_dataclass
+@penalty
 class TotalVariation(CertifiedByStep):
     """The total variation of rows; see `total_variation`."""
 
@@ -25,7 +24,7 @@ class TotalVariation(CertifiedByStep):
         return kernels.prox_tv1d(v, step, self.weight)
 
 
-@pytree_dataclass
+@penalty
 class FusedLasso(CertifiedByStep):
     """The fused lasso; see `fused_lasso`."""
 
@@ -41,7 +40,7 @@ class FusedLasso(CertifiedByStep):
         return kernels.prox_fused_lasso(v, step, self.l1, self.variation)
 
 
-@pytree_dataclass
+@penalty
 class Nuclear(CertifiedByStep):
     """The nuclear norms of rows that are matrices; see `nuclear`."""
 

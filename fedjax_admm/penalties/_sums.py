@@ -5,7 +5,6 @@ from typing import Any
 import jax.numpy as jnp
 
 from fedjax_admm._checks import InputError
-from fedjax_admm._pytrees import pytree_dataclass
 from fedjax_admm.penalties._entries import (
     L1,
     Box,
@@ -16,12 +15,12 @@ from fedjax_admm.penalties._entries import (
     SquaredL2,
 )
 from fedjax_admm.penalties._groups import GroupL2, SparseGroup
-from fedjax_admm.penalties._protocols import Penalty
+from fedjax_admm.penalties._protocols import Penalty, penalty
 from fedjax_admm.penalties._structures import FusedLasso, Nuclear, TotalVariation
 from fedjax_admm.penalties._vectors import Linf, Slope
 
 
-@pytree_dataclass
+@penalty
 class Sum:
     """The sum of two penalties whose prox is the one after the other, built by `add`."""
 

@@ -13,8 +13,13 @@ from jax.typing import ArrayLike
 
 from fedjax_admm import kernels
 from fedjax_admm._checks import InputError, build, declared, finite_array, is_concrete
-from fedjax_admm._pytrees import pytree_dataclass
-from fedjax_admm.penalties._protocols import CertifiedByStep, WithoutKink, above, not_negative
+from fedjax_admm.penalties._protocols import (
+    CertifiedByStep,
+    WithoutKink,
+    above,
+    not_negative,
+    penalty,
+)
 
 # A projection may leave its set by rounding: so many units in the last place are forgiven.
 _FORGIVEN = 64
@@ -35,7 +40,7 @@ def _falling(name: str, value: Any) -> jax.Array:
     return weights
 
 
-@pytree_dataclass
+@penalty
 class Slope(CertifiedByStep):
     """The sorted l1 norm; see `slope`."""
 
@@ -53,7 +58,7 @@ class Slope(CertifiedByStep):
         return jnp.broadcast_to(self.weights, x.shape)
 
 
-@pytree_dataclass
+@penalty
 class Linf(CertifiedByStep):
     """The largest moduli of rows; see `linf`."""
 
@@ -68,7 +73,7 @@ class Linf(CertifiedByStep):
         return kernels.prox_linf(v, step, self.weight)
 
 
-@pytree_dataclass
+@penalty
 class Simplex(CertifiedByStep):
     """The indicator of a simplex; see `simplex`."""
 
@@ -84,7 +89,7 @@ class Simplex(CertifiedByStep):
         return kernels.project_simplex(v, self.mass)
 
 
-@pytree_dataclass
+@penalty
 class L1Ball(CertifiedByStep, WithoutKink):
     """The indicator of an l1 ball; see `l1_ball`."""
 
@@ -99,7 +104,7 @@ class L1Ball(CertifiedByStep, WithoutKink):
         return kernels.project_l1_ball(v, self.radius)
 
 
-@pytree_dataclass
+@penalty
 class L2Ball(CertifiedByStep, WithoutKink):
     """The indicator of a Euclidean ball; see `l2_ball`."""
 

@@ -13,6 +13,7 @@ from jax.typing import ArrayLike
 from fedjax_admm import kernels
 from fedjax_admm._checks import InputError, finite_array, real_array
 from fedjax_admm._linear_algebra import positive_inverse
+from fedjax_admm.kernels.compiling import kernel
 
 
 def dilution(
@@ -35,19 +36,6 @@ def dilution(
     Raises:
       InputError: a shape does not fit.
     """
-    ways, dim = _ways(anchors, position, clock)
-    squares = jnp.diagonal(_inverse(ways), 0, -2, -1)
-    found = {
-        "gdop": jnp.sqrt(jnp.sum(squares, -1)),
-        "pdop": jnp.sqrt(jnp.sum(squares[..., :dim], -1)),
-    }
-    if clock:
-        found["tdop"] = jnp.sqrt(squares[..., dim])
-    return found
-
-
-def _ways(anchors: ArrayLike, position: ArrayLike, clock: bool) -> tuple[jax.Array, int]:
-    """Return u of every position and anchor, shape (..., clients, columns), and dim."""
     places = finite_array("anchors", anchors, (None, None))
     dim = places.shape[1]
     real_array("position", position)
@@ -58,12 +46,22 @@ def _ways(anchors: ArrayLike, position: ArrayLike, clock: bool) -> tuple[jax.Arr
             argument="position",
             value=position,
         )
-    shape = (*position.shape[:-1], *places.shape)
+    return _dilution(places, position, clock)
+
+
+@kernel
+def _dilution(places: jax.Array, position: jax.Array, clock: bool) -> dict[str, jax.Array]:
+    shape, dim = (*position.shape[:-1], *places.shape), places.shape[1]
     gap = position[..., None, :] - jnp.broadcast_to(places, shape)
     radius = kernels.safe_norm(gap)[..., None]
     ways = gap / jnp.maximum(radius, 1e-12)
-    return (jnp.concatenate([ways, jnp.ones_like(radius)], -1) if clock else ways), dim
-
-
-def _inverse(ways: jax.Array) -> jax.Array:
-    return positive_inverse(jnp.einsum("...lc,...ld->...cd", ways, ways))
+    ways = jnp.concatenate([ways, jnp.ones_like(radius)], -1) if clock else ways
+    information = jnp.einsum("...lc,...ld->...cd", ways, ways)
+    squares = jnp.diagonal(positive_inverse(information), 0, -2, -1)
+    found = {
+        "gdop": jnp.sqrt(jnp.sum(squares, -1)),
+        "pdop": jnp.sqrt(jnp.sum(squares[..., :dim], -1)),
+    }
+    if clock:
+        found["tdop"] = jnp.sqrt(squares[..., dim])
+    return found

@@ -13,6 +13,7 @@ from fedjax_admm._linear_algebra import pivots, positive_inverse
 from fedjax_admm._plots import plot_ellipses
 from fedjax_admm._pytrees import pytree_dataclass
 from fedjax_admm.kernels import eigh_by_rotations
+from fedjax_admm.kernels.compiling import kernel
 
 _BISECTIONS = 50
 
@@ -26,6 +27,7 @@ class Ellipse:
     threshold: jax.Array  # shape=(...): of the squared distance in units of the matrix
     level: jax.Array  # shape=(): the nominal probability
 
+    @kernel
     def scores(self, points: jax.Array) -> jax.Array:
         """Return `sqrt((x - centre)^T matrix^{-1} (x - centre))`: (..., dim) to (...)."""
         shape = jnp.broadcast_shapes(points.shape, self.centre.shape)
@@ -33,11 +35,13 @@ class Ellipse:
         scaled = jnp.einsum("...ij,...j->...i", positive_inverse(self.matrix), gap)
         return jnp.sqrt(jnp.maximum(jnp.sum(gap * scaled, -1), 0))
 
+    @kernel
     def contains(self, points: jax.Array) -> jax.Array:
         """Return which points lie inside, bool: (..., dim) to (...)."""
         scores = self.scores(points)
         return scores**2 <= jnp.broadcast_to(self.threshold, scores.shape)
 
+    @kernel
     def axes(self) -> tuple[jax.Array, jax.Array]:
         """Return the half axes, (..., dim), metres, falling, and their directions as columns."""
         variances, directions = eigh_by_rotations(self.matrix)
@@ -55,6 +59,7 @@ class Ellipse:
         """
         return plot_ellipses(self, axes, style)
 
+    @kernel
     def radius(self) -> jax.Array:
         """Return the geometric mean of the half axes, shape (...), metres."""
         logarithms = jnp.log(pivots(self.matrix))
@@ -111,6 +116,7 @@ def real_matrix(matrix: ArrayLike, centre: jax.Array) -> jax.Array:
     return array if array.shape == shape else finite_array("matrix", matrix, shape)
 
 
+@kernel
 def chi_squared_quantile(level: jax.Array, degrees: int) -> jax.Array:
     """Return q with P(chi-squared <= q) = level, by bisection; elementwise.
 
@@ -125,6 +131,7 @@ def chi_squared_quantile(level: jax.Array, degrees: int) -> jax.Array:
     return _bisected(lambda q: gammainc(half, q / 2), level, high)
 
 
+@kernel
 def f_quantile(level: jax.Array, dim: int, degrees: jax.Array) -> jax.Array:
     """Return `dim q` with P(F <= q) = level, F of `dim` and `degrees` degrees of freedom.
 

@@ -22,6 +22,7 @@ from jax.typing import ArrayLike
 from fedjax_admm._checks import InputError, number, real_array
 from fedjax_admm._pytrees import pytree_dataclass
 from fedjax_admm.graphs import Graph, components
+from fedjax_admm.kernels.compiling import kernel
 from fedjax_admm.losses import SampleLoss
 from fedjax_admm.problems import Localization, RangeLocalization
 from fedjax_admm.regions._covariance import free_offsets, leverages
@@ -46,11 +47,13 @@ class ProfileRegion:
         """Return which grid points lie inside, bool, shape (points, ...)."""
         return self.excess <= self.threshold
 
+    @kernel
     def modes(self) -> jax.Array:
         """Return the number of connected components, shape (), int32."""
         flat = self.labels.reshape(-1)
         return jnp.sum(flat == jnp.arange(flat.size, dtype=flat.dtype), dtype=jnp.int32)
 
+    @kernel
     def contains(self, points: jax.Array) -> jax.Array:
         """Return whether the nearest grid points lie inside, bool: (..., dim) to (...)."""
         places, within = [], jnp.ones(points.shape[:-1], bool)

@@ -10,19 +10,13 @@ from collections.abc import Callable
 import jax.numpy as jnp
 from jax import Array
 
-from fedjax_admm.kernels._arguments import (
-    Real,
-    demand_least,
-    demand_number,
-    demand_proxes,
-    matched,
-    stepped,
-    widened,
-)
+from fedjax_admm.kernels._arguments import demand_proxes, matched, widened
+from fedjax_admm.kernels.compiling import NotNaN, Real, Size, checked, kernel
 
 Prox = Callable[..., Array]
 
 
+@checked
 def translate(prox: Prox, shift: Real) -> Prox:
     """Make the proximal map of a translated function, `h(x) = g(x - shift)`.
 
@@ -36,7 +30,8 @@ def translate(prox: Prox, shift: Real) -> Prox:
     """
     demand_proxes("translate", prox)
 
-    def translated(v: Array, step: Real, *parameters: Real) -> Array:
+    @kernel
+    def translated(v: Array, step: Size, *parameters: Real) -> Array:
         (point,) = matched(v)
         v, step, centre = _spread(widened(point), step, shift)
         return (centre + prox(v - centre, step, *parameters)).astype(point.dtype)
@@ -44,7 +39,8 @@ def translate(prox: Prox, shift: Real) -> Prox:
     return translated
 
 
-def scale(prox: Prox, factor: Real) -> Prox:
+@checked
+def scale(prox: Prox, factor: NotNaN) -> Prox:
     """Make the proximal map of a function of a multiple, `h(x) = g(factor x)`.
 
     `Prox_h(v; step) = Prox_g(factor v; factor**2 step) / factor`; `v` where the factor is 0.
@@ -56,15 +52,16 @@ def scale(prox: Prox, factor: Real) -> Prox:
     Reference: Combettes and Pesquet, 2011, table 10.1, property ii (scaling).
     """
     demand_proxes("scale", prox)
-    demand_number("factor", factor)
 
-    def scaled(v: Array, step: Real, *parameters: Real) -> Array:
+    @kernel
+    def scaled(v: Array, step: Size, *parameters: Real) -> Array:
         return _of_multiple(prox, v, step, factor, 0.0, parameters)
 
     return scaled
 
 
-def precompose_diagonal(prox: Prox, factors: Real, shift: Real = 0.0) -> Prox:
+@checked
+def precompose_diagonal(prox: Prox, factors: NotNaN, shift: Real = 0.0) -> Prox:
     """Make the proximal map of a separable g after a diagonal, `h(x) = g(factors * x + shift)`.
 
     `Prox_h(v; step) = (Prox_g(factors v + shift; factors**2 step) - shift) / factors`, entry by
@@ -79,15 +76,16 @@ def precompose_diagonal(prox: Prox, factors: Real, shift: Real = 0.0) -> Prox:
     Reference: Combettes and Pesquet, 2011, table 10.1, properties i and ii, entry by entry.
     """
     demand_proxes("precompose_diagonal", prox)
-    demand_number("factors", factors)
 
-    def precomposed(v: Array, step: Real, *parameters: Real) -> Array:
+    @kernel
+    def precomposed(v: Array, step: Size, *parameters: Real) -> Array:
         return _of_multiple(prox, v, step, factors, shift, parameters)
 
     return precomposed
 
 
-def postscale(prox: Prox, weight: Real) -> Prox:
+@checked
+def postscale(prox: Prox, weight: Size) -> Prox:
     """Make the proximal map of a multiple, `h(x) = weight g(x)`.
 
     `Prox_h(v; step) = Prox_g(v; weight step)`; a constant added to g changes no proximal map.
@@ -99,9 +97,9 @@ def postscale(prox: Prox, weight: Real) -> Prox:
     Reference: Parikh and Boyd, 2014, section 2.2 (postcomposition).
     """
     demand_proxes("postscale", prox)
-    demand_least("weight", weight)
 
-    def postscaled(v: Array, step: Real, *parameters: Real) -> Array:
+    @kernel
+    def postscaled(v: Array, step: Size, *parameters: Real) -> Array:
         (point,) = matched(v)
         v, step, many = _spread(widened(point), step, weight)
         return prox(v, many * step, *parameters).astype(point.dtype)
@@ -109,6 +107,7 @@ def postscale(prox: Prox, weight: Real) -> Prox:
     return postscaled
 
 
+@checked
 def tilt(prox: Prox, slope: Real) -> Prox:
     """Make the proximal map of a function plus a linear one, `h(x) = g(x) + <slope, x>`.
 
@@ -122,7 +121,8 @@ def tilt(prox: Prox, slope: Real) -> Prox:
     """
     demand_proxes("tilt", prox)
 
-    def tilted(v: Array, step: Real, *parameters: Real) -> Array:
+    @kernel
+    def tilted(v: Array, step: Size, *parameters: Real) -> Array:
         (point,) = matched(v)
         v, step, gradient = _spread(widened(point), step, slope)
         return prox(v - step * gradient, step, *parameters).astype(point.dtype)
@@ -130,7 +130,8 @@ def tilt(prox: Prox, slope: Real) -> Prox:
     return tilted
 
 
-def regularise(prox: Prox, weight: Real, centre: Real = 0.0) -> Prox:
+@checked
+def regularise(prox: Prox, weight: Size, centre: Real = 0.0) -> Prox:
     """Make the proximal map with a quadratic, `h(x) = g(x) + weight ||x - centre||^2 / 2`.
 
     `Prox_h(v; step) = Prox_g((v + step weight centre) / (1 + step weight); step / (1 + step
@@ -143,9 +144,9 @@ def regularise(prox: Prox, weight: Real, centre: Real = 0.0) -> Prox:
     Reference: Parikh and Boyd, 2014, section 2.2 (regularization).
     """
     demand_proxes("regularise", prox)
-    demand_least("weight", weight)
 
-    def regularised(v: Array, step: Real, *parameters: Real) -> Array:
+    @kernel
+    def regularised(v: Array, step: Size, *parameters: Real) -> Array:
         (point,) = matched(v)
         v, step, weights, middle = _spread(widened(point), step, weight, centre)
         pull = step * weights
@@ -169,7 +170,7 @@ def _of_multiple(prox, v, step, factor, shift, parameters) -> Array:
 
 def _spread(v: Array, step: Real, *numbers: Real) -> tuple[Array, ...]:
     """Match a step and numbers to points, and give those of fewer axes the leading ones."""
-    v, *parts = stepped(v, step, *numbers)
+    v, *parts = matched(v, step, *numbers)
     shapes = [part.shape for part in parts]
     padded = [(1,) * (v.ndim - len(shape)) + shape if shape else () for shape in shapes]
     return (v, *(part.reshape(shape) for part, shape in zip(parts, padded, strict=True)))

@@ -6,23 +6,18 @@ from typing import Any
 import jax.numpy as jnp
 from jax import Array
 
-from fedjax_admm.kernels._arguments import (
-    Real,
-    demand_as_many,
-    demand_proxes,
-    matched,
-    stepped,
-    widened,
-)
+from fedjax_admm.kernels._arguments import demand_as_many, demand_proxes, matched, widened
+from fedjax_admm.kernels.compiling import Scale, Size, checked, kernel
 
 Prox = Callable[..., Array]
 
 
+@checked
 def precompose_orthogonal(
     prox: Prox,
     forward: Callable[[Array], Array],
     backward: Callable[[Array], Array],
-    gain: Real = 1.0,
+    gain: Scale = 1.0,
 ) -> Prox:
     """Make the proximal map of `h(x) = g(Q x)` where `Q Q^T = gain I`.
 
@@ -40,9 +35,10 @@ def precompose_orthogonal(
     """
     demand_proxes("precompose_orthogonal", prox)
 
-    def precomposed(v: Array, step: Real, *parameters: Any) -> Array:
+    @kernel
+    def precomposed(v: Array, step: Size, *parameters: Any) -> Array:
         (point,) = matched(v)
-        v, step, square = stepped(widened(point), step, gain)
+        v, step, square = matched(widened(point), step, gain)
         image = forward(v)
         change = prox(image, square * step, *parameters) - image
         return (v + backward(change) / square).astype(point.dtype)
@@ -50,11 +46,12 @@ def precompose_orthogonal(
     return precomposed
 
 
+@checked
 def epicompose(
     prox: Prox,
     forward: Callable[[Array], Array],
     backward: Callable[[Array], Array],
-    gain: Real = 1.0,
+    gain: Scale = 1.0,
 ) -> Prox:
     """Make the proximal map of the image of g under L, `h(y) = min {g(x): L x = y}`.
 
@@ -72,15 +69,17 @@ def epicompose(
     """
     demand_proxes("epicompose", prox)
 
-    def composed(v: Array, step: Real, *parameters: Any) -> Array:
+    @kernel
+    def composed(v: Array, step: Size, *parameters: Any) -> Array:
         # ||L x - v||^2 = gain ||x - L^T v / gain||^2 + what does not depend on x.
         (point,) = matched(v)
-        v, step, square = stepped(widened(point), step, gain)
+        v, step, square = matched(widened(point), step, gain)
         return forward(prox(backward(v) / square, step / square, *parameters)).astype(point.dtype)
 
     return composed
 
 
+@checked
 def separable(
     *proxes: Prox, sizes: Sequence[int] | None = None, axis: int = -1
 ) -> Callable[..., Any]:
@@ -107,6 +106,7 @@ def separable(
         demand_as_many("sizes", sizes, proxes)
     ends = [sum((sizes or ())[: place + 1]) for place in range(len(proxes))]
 
+    @kernel
     def separated(v: Any, step: Any, *parameters: Any) -> Any:
         if sizes is None:
             blocks = list(v)

@@ -6,19 +6,14 @@ from typing import Any
 import jax.numpy as jnp
 from jax import Array
 
-from fedjax_admm.kernels._arguments import (
-    Real,
-    demand_least,
-    demand_projections,
-    matched,
-    stepped,
-    widened,
-)
+from fedjax_admm.kernels._arguments import demand_projections, matched, widened
 from fedjax_admm.kernels._safe import safe_norm, scaled_norm
+from fedjax_admm.kernels.compiling import Size, checked, kernel
 
 Project = Callable[..., Array]
 
 
+@checked
 def distance_to(project: Project, axis: int = -1) -> Callable[..., Array]:
     """Make the distance to a set, `d(x) = min {||x - c||: c in C}`.
 
@@ -32,6 +27,7 @@ def distance_to(project: Project, axis: int = -1) -> Callable[..., Array]:
     """
     demand_projections("distance_to", project)
 
+    @kernel
     def distance(x: Array, *parameters: Any) -> Array:
         (point,) = matched(x)
         x = widened(point)
@@ -40,6 +36,7 @@ def distance_to(project: Project, axis: int = -1) -> Callable[..., Array]:
     return distance
 
 
+@checked
 def squared_distance_to(project: Project, axis: int = -1) -> Callable[..., Array]:
     """Make half the squared distance to a set, `q(x) = min {||x - c||^2 / 2: c in C}`.
 
@@ -53,6 +50,7 @@ def squared_distance_to(project: Project, axis: int = -1) -> Callable[..., Array
     """
     demand_projections("squared_distance_to", project)
 
+    @kernel
     def squared(x: Array, *parameters: Any) -> Array:
         (point,) = matched(x)
         x = widened(point)
@@ -62,6 +60,7 @@ def squared_distance_to(project: Project, axis: int = -1) -> Callable[..., Array
     return squared
 
 
+@checked
 def indicator_prox(project: Project) -> Callable[..., Array]:
     """Make the proximal map of the indicator of a set, `g(x) = 0` in C and infinite outside.
 
@@ -73,13 +72,14 @@ def indicator_prox(project: Project) -> Callable[..., Array]:
     """
     demand_projections("indicator_prox", project)
 
-    def indicated(v: Array, step: Real, *parameters: Any) -> Array:
-        demand_least("step", step)
+    @kernel
+    def indicated(v: Array, step: Size, *parameters: Any) -> Array:
         return project(v, *parameters)
 
     return indicated
 
 
+@checked
 def distance_prox(project: Project, axis: int = -1) -> Callable[..., Array]:
     """Make the proximal map of the distance to a set, `g(x) = min {||x - c||: c in C}`.
 
@@ -97,11 +97,12 @@ def distance_prox(project: Project, axis: int = -1) -> Callable[..., Array]:
     """
     demand_projections("distance_prox", project)
 
-    def approached(v: Array, step: Real, *parameters: Any) -> Array:
+    @kernel
+    def approached(v: Array, step: Size, *parameters: Any) -> Array:
         # min over c and x of ||x - c|| + ||x - v||^2 / (2 step): for a given c the minimum over x
         # is Huber's function of ||v - c||, which rises: the nearest c is the best one.
         (point,) = matched(v)
-        v, step = stepped(widened(point), step)
+        v, step = matched(widened(point), step)
         nearest = project(v, *parameters)
         scaled, norm, size = scaled_norm(v - nearest, axis)
         outside = norm * size > step
@@ -111,6 +112,7 @@ def distance_prox(project: Project, axis: int = -1) -> Callable[..., Array]:
     return approached
 
 
+@checked
 def squared_distance_prox(project: Project) -> Callable[..., Array]:
     """Make the proximal map of half the squared distance to a set, `g(x) = min ||x - c||^2 / 2`.
 
@@ -121,9 +123,10 @@ def squared_distance_prox(project: Project) -> Callable[..., Array]:
     """
     demand_projections("squared_distance_prox", project)
 
-    def approached(v: Array, step: Real, *parameters: Any) -> Array:
+    @kernel
+    def approached(v: Array, step: Size, *parameters: Any) -> Array:
         (point,) = matched(v)
-        v, step = stepped(widened(point), step)
+        v, step = matched(widened(point), step)
         kept, taken = 1 / (1 + step), step / (1 + step)
         return (kept * v + taken * project(v, *parameters)).astype(point.dtype)
 

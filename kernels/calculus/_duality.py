@@ -7,19 +7,14 @@ import jax
 import jax.numpy as jnp
 from jax import Array
 
-from fedjax_admm.kernels._arguments import (
-    Real,
-    demand_least,
-    demand_proxes,
-    matched,
-    stepped,
-    widened,
-)
+from fedjax_admm.kernels._arguments import demand_proxes, matched, widened
 from fedjax_admm.kernels._safe import safe_ratio
+from fedjax_admm.kernels.compiling import Size, checked, kernel
 
 Prox = Callable[..., Array]
 
 
+@checked
 def moreau_envelope(
     value: Callable[..., Array], prox: Prox, axis: int | tuple[int, ...] | None = None
 ) -> Callable[..., Array]:
@@ -68,9 +63,10 @@ def moreau_envelope(
         squares = ratio * (dv - 0.5 * ratio * dstep)
         return least_value, change + jnp.sum(squares, _axes(least_value, squares, axis))
 
-    def envelope(v: Array, step: Real, *parameters: Any) -> Array:
+    @kernel
+    def envelope(v: Array, step: Size, *parameters: Any) -> Array:
         (point,) = matched(v)
-        return least(*stepped(widened(point), step), *parameters).astype(point.dtype)
+        return least(*matched(widened(point), step), *parameters).astype(point.dtype)
 
     return envelope
 
@@ -100,7 +96,8 @@ def _limit(prox: Prox, v: Array, step: Array, *parameters: Any) -> Array:
     return -jax.jvp(lambda size: prox(v, size, *parameters), (step,), (ones,))[1]
 
 
-def envelope_prox(prox: Prox, smoothing: Real) -> Prox:
+@checked
+def envelope_prox(prox: Prox, smoothing: Size) -> Prox:
     """Make the proximal map of Moreau's envelope, `h(x) = min_u g(u) + ||u - x||^2 / (2 mu)`.
 
     `Prox_h(v; step) = (mu v + step Prox_g(v; mu + step)) / (mu + step)` with the smoothing `mu`.
@@ -113,11 +110,11 @@ def envelope_prox(prox: Prox, smoothing: Real) -> Prox:
     Reference: Beck, 2017, theorem 6.63.
     """
     demand_proxes("envelope_prox", prox)
-    demand_least("smoothing", smoothing)
 
-    def smoothed(v: Array, step: Real, *parameters: Any) -> Array:
+    @kernel
+    def smoothed(v: Array, step: Size, *parameters: Any) -> Array:
         (point,) = matched(v)
-        v, step, width = stepped(widened(point), step, smoothing)
+        v, step, width = matched(widened(point), step, smoothing)
         moved = prox(v, width + step, *parameters)
         # An average, not v plus a share of the way: at large steps that way is as long as v.
         kept, taken = (safe_ratio(part, width + step) for part in (width, step))
@@ -126,6 +123,7 @@ def envelope_prox(prox: Prox, smoothing: Real) -> Prox:
     return smoothed
 
 
+@checked
 def conjugate(prox: Prox) -> Prox:
     """Make the proximal map of the conjugate, `h(x) = sup_u <u, x> - g(u)`, by Moreau's identity.
 
@@ -179,9 +177,10 @@ def conjugate(prox: Prox) -> Prox:
             tangent = tangent - step * change[1]
         return v - step * u, tangent
 
-    def conjugated(v: Array, step: Real, *parameters: Any) -> Array:
+    @kernel
+    def conjugated(v: Array, step: Size, *parameters: Any) -> Array:
         (point,) = matched(v)
-        return dual(*stepped(widened(point), step), *parameters).astype(point.dtype)
+        return dual(*matched(widened(point), step), *parameters).astype(point.dtype)
 
     return conjugated
 

@@ -6,19 +6,14 @@ from typing import Any
 import jax.numpy as jnp
 from jax import Array
 
-from fedjax_admm.kernels._arguments import (
-    Real,
-    demand_as_many,
-    demand_proxes,
-    matched,
-    stepped,
-    widened,
-)
+from fedjax_admm.kernels._arguments import demand_as_many, demand_proxes, matched, widened
 from fedjax_admm.kernels.calculus._duality import objective_at
+from fedjax_admm.kernels.compiling import Size, checked, kernel
 
 Prox = Callable[..., Array]
 
 
+@checked
 def pointwise_minimum(
     values: Sequence[Callable[..., Array]], proxes: Sequence[Prox]
 ) -> Callable[..., Array]:
@@ -45,10 +40,11 @@ def pointwise_minimum(
     demand_proxes("pointwise_minimum", *proxes)
     demand_as_many("values", values, proxes)
 
-    def minimised(v: Array, step: Real, *parameters: Any) -> Array:
+    @kernel
+    def minimised(v: Array, step: Size, *parameters: Any) -> Array:
         # The minimum over x and i can be taken over x first: that is the envelope of g_i.
         (point,) = matched(v)
-        v, step = stepped(widened(point), step)
+        v, step = matched(widened(point), step)
         numbers = list(parameters) if parameters else [()] * len(proxes)
         demand_as_many("parameters", numbers, proxes)
         best = least = None
@@ -67,7 +63,8 @@ def pointwise_minimum(
     return minimised
 
 
-def proximal_average(proxes: Sequence[Prox], weights: Real) -> Callable[..., Array]:
+@checked
+def proximal_average(proxes: Sequence[Prox], weights: Size) -> Callable[..., Array]:
     """Make the average of proximal maps, which is the map of the proximal average of functions.
 
     `Prox_h(v; step) = w_1 Prox_1(v; step) + ... + w_k Prox_k(v; step)` with weights that sum to 1.
@@ -90,9 +87,10 @@ def proximal_average(proxes: Sequence[Prox], weights: Real) -> Callable[..., Arr
     """
     demand_proxes("proximal_average", *proxes)
 
-    def averaged(v: Array, step: Real, *parameters: Any) -> Array:
+    @kernel
+    def averaged(v: Array, step: Size, *parameters: Any) -> Array:
         (point,) = matched(v)
-        v, step, shares = stepped(widened(point), step, weights)
+        v, step, shares = matched(widened(point), step, weights)
         demand_as_many("weights", shares, proxes)
         numbers = list(parameters) if parameters else [()] * len(proxes)
         demand_as_many("parameters", numbers, proxes)

@@ -6,11 +6,13 @@ from typing import Any
 
 import jax
 
-from fedjax_admm.kernels._arguments import demand_proxes, stepped
+from fedjax_admm.kernels._arguments import demand_proxes, matched
+from fedjax_admm.kernels.compiling import Size, checked
 
 TreeProx = Callable[..., Any] | Mapping[str, Callable[..., Any] | None]
 
 
+@checked
 def tree_prox(prox: TreeProx, tree: Any, step: Any, *parameters: Any) -> Any:
     """Proximal map of a sum over the leaves of a tree, `g(x) = sum_leaf g_leaf(x_leaf)`.
 
@@ -53,10 +55,15 @@ def tree_prox(prox: TreeProx, tree: Any, step: Any, *parameters: Any) -> Any:
             f"points have {structure}."
         ) from None
     leaves = [
-        point if leaf_prox is None else leaf_prox(*stepped(point, leaf_step), *parameters)
+        point if leaf_prox is None else leaf_prox(*matched(point, _step(leaf_step)), *parameters)
         for leaf_prox, (_, point), leaf_step in zip(maps, located, steps, strict=True)
     ]
     return jax.tree.unflatten(structure, leaves)
+
+
+@checked
+def _step(step: Size) -> Size:
+    return step
 
 
 def _path_text(path: Any) -> str:

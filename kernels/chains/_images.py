@@ -6,17 +6,18 @@ import jax.numpy as jnp
 from jax import Array
 from jax.lax import stop_gradient
 
-from fedjax_admm.kernels._arguments import Real, matched, undefined_by, weighed, widened
+from fedjax_admm.kernels._arguments import matched, undefined_by, weighed, widened
 from fedjax_admm.kernels._gaps import approximate
 from fedjax_admm.kernels._loops import scan
 from fedjax_admm.kernels._safe import safe_norm
 from fedjax_admm.kernels.chains._centred import centred
+from fedjax_admm.kernels.compiling import Real, Size
 from fedjax_admm.kernels.vectors._balls import project_l2_ball
 
 
 @approximate
 def prox_tv2d_isotropic(
-    v: Array, step: Real, weight: Real = 1.0, *, iterations: int = 100
+    v: Array, step: Size, weight: Size = 1.0, *, iterations: int = 100
 ) -> tuple[Array, Array]:
     """Proximal map of the isotropic total variation of images, `g(x) = sum_ij ||(D x)_ij||_2`.
 
@@ -46,7 +47,7 @@ def prox_tv2d_isotropic(
 
 @approximate
 def prox_tv2d_anisotropic(
-    v: Array, step: Real, weight: Real = 1.0, *, iterations: int = 100
+    v: Array, step: Size, weight: Size = 1.0, *, iterations: int = 100
 ) -> tuple[Array, Array]:
     """Proximal map of the anisotropic total variation of images, `g(x) = sum_ij ||(D x)_ij||_1`.
 
@@ -61,7 +62,7 @@ def prox_tv2d_anisotropic(
     return _descended(v, step, weight, iterations, _into_boxes, _sizes)
 
 
-def tv2d_isotropic_value(x: Array, weight: Real = 1.0) -> Array:
+def tv2d_isotropic_value(x: Array, weight: Size = 1.0) -> Array:
     """Isotropic total variation of images, `g(x) = sum_ij ||(D x)_ij||_2`.
 
     Derivative where both differences are 0: 0, an element of the subdifferential.
@@ -74,7 +75,7 @@ def tv2d_isotropic_value(x: Array, weight: Real = 1.0) -> Array:
     return jnp.sum(lengths, (-2, -1)).astype(x.dtype)
 
 
-def tv2d_anisotropic_value(x: Array, weight: Real = 1.0) -> Array:
+def tv2d_anisotropic_value(x: Array, weight: Size = 1.0) -> Array:
     """Anisotropic total variation of images, `g(x) = sum_ij ||(D x)_ij||_1`.
 
     Derivative where a difference is 0: 0, the middle of the subdifferential.

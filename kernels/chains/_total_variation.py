@@ -5,13 +5,14 @@ import jax.numpy as jnp
 from jax import Array
 from jax.lax import stop_gradient
 
-from fedjax_admm.kernels._arguments import Real, length_along, matched, stepped, widened
+from fedjax_admm.kernels._arguments import length_along, matched, widened
 from fedjax_admm.kernels.chains._centred import centred
 from fedjax_admm.kernels.chains._segments import chain_segments
+from fedjax_admm.kernels.compiling import Size
 from fedjax_admm.kernels.elementwise._absolute import soft_threshold
 
 
-def prox_tv1d(v: Array, step: Real, weights: Real = 1.0, axis: int = -1) -> Array:
+def prox_tv1d(v: Array, step: Size, weights: Size = 1.0, axis: int = -1) -> Array:
     """Proximal map of the total variation of a chain, `g(x) = sum_i w_i |x_{i+1} - x_i|`.
 
     `Prox(v; step)` is constant on segments of the chain: on each it is `mean(v) + step (w_r s_r
@@ -35,7 +36,7 @@ def prox_tv1d(v: Array, step: Real, weights: Real = 1.0, axis: int = -1) -> Arra
     Osher and E. Fatemi, "Nonlinear total variation based noise removal algorithms", Physica D 60,
     1992.
     """
-    v, step, weights = stepped(v, step, weights)
+    v, step, weights = matched(v, step, weights)
     rows, links, cut = _rows(v, step, weights, axis)
     if rows.shape[-1] < 2 or rows.size == 0:
         return jnp.moveaxis(rows, -1, axis).astype(v.dtype)
@@ -94,7 +95,7 @@ def _estimate(rows: Array, links: Array, cut: Array) -> tuple[Array, Array, Arra
     return middle + scale * found, jnp.where(even, 0, signs[..., :-1]), sound
 
 
-def tv1d_value(x: Array, weights: Real = 1.0, axis: int = -1) -> Array:
+def tv1d_value(x: Array, weights: Size = 1.0, axis: int = -1) -> Array:
     """Total variation of a chain, `g(x) = sum_i w_i |x_{i+1} - x_i|`.
 
     Derivative at `x_{i+1} = x_i`: that of `|.|` there is 0, the middle of the subdifferential.
@@ -107,7 +108,7 @@ def tv1d_value(x: Array, weights: Real = 1.0, axis: int = -1) -> Array:
     return jnp.sum(weighted, axis=axis).astype(x.dtype)
 
 
-def prox_fused_lasso(v: Array, step: Real, l1: Real, tv: Real, axis: int = -1) -> Array:
+def prox_fused_lasso(v: Array, step: Size, l1: Size, tv: Size, axis: int = -1) -> Array:
     """Proximal map of the fused lasso, `g(x) = l1 sum_i |x_i| + tv sum_i |x_{i+1} - x_i|`.
 
     `Prox(v; step) = S(Prox_tv(v; step tv), step l1)` with the soft threshold `S` and the map of the
@@ -124,11 +125,11 @@ def prox_fused_lasso(v: Array, step: Real, l1: Real, tv: Real, axis: int = -1) -
     optimization", Annals of Applied Statistics 1(2), 2007 (the fused lasso signal approximator, and
     that thresholding follows fusing).
     """
-    v, step, l1, tv = stepped(v, step, l1, tv)
+    v, step, l1, tv = matched(v, step, l1, tv)
     return soft_threshold(prox_tv1d(v, step * tv, axis=axis), step * l1)
 
 
-def fused_lasso_value(x: Array, l1: Real, tv: Real, axis: int = -1) -> Array:
+def fused_lasso_value(x: Array, l1: Size, tv: Size, axis: int = -1) -> Array:
     """Penalty of the fused lasso, `g(x) = l1 sum_i |x_i| + tv sum_i |x_{i+1} - x_i|`.
 
     Derivative at `x_i = 0` and at `x_{i+1} = x_i`: 0, the middle of the subdifferential.

@@ -4,11 +4,12 @@ import jax.numpy as jnp
 from jax import Array
 from jax.lax import stop_gradient
 
-from fedjax_admm.kernels._arguments import Real, matched, weighed, widened
+from fedjax_admm.kernels._arguments import matched, weighed, widened
 from fedjax_admm.kernels._gaps import approximate
 from fedjax_admm.kernels._loops import scan
 from fedjax_admm.kernels.chains._centred import centred
 from fedjax_admm.kernels.chains._total_variation import prox_tv1d
+from fedjax_admm.kernels.compiling import Size
 
 _ORDERS = (1, 2)
 # In units of half the range of the point; beyond, the linear system is ill-conditioned in float32.
@@ -18,8 +19,8 @@ _LARGEST_RHO = 32.0
 @approximate
 def prox_trend_filter(
     v: Array,
-    step: Real,
-    weight: Real = 1.0,
+    step: Size,
+    weight: Size = 1.0,
     *,
     order: int = 1,
     iterations: int = 200,
@@ -79,7 +80,7 @@ def prox_trend_filter(
     return jnp.moveaxis(middle + scale * x, 0, axis).astype(v.dtype), gap.astype(v.dtype)
 
 
-def trend_filter_value(x: Array, weight: Real = 1.0, *, order: int = 1, axis: int = -1) -> Array:
+def trend_filter_value(x: Array, weight: Size = 1.0, *, order: int = 1, axis: int = -1) -> Array:
     """Penalty of the trend filter, `g(x) = sum_i |(D^(order + 1) x)_i|`.
 
     Derivative where a difference is 0: 0, the middle of the subdifferential.

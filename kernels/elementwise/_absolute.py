@@ -7,11 +7,12 @@ traced; the result has the dtype of `v`.
 import jax.numpy as jnp
 from jax import Array
 
-from fedjax_admm.kernels._arguments import Real, demand_least, matched, stepped, weighed
+from fedjax_admm.kernels._arguments import matched, weighed
+from fedjax_admm.kernels.compiling import Real, Share, Size
 from fedjax_admm.kernels.elementwise._squares import prox_squared_l2
 
 
-def soft_threshold(v: Array, threshold: Real) -> Array:
+def soft_threshold(v: Array, threshold: Size) -> Array:
     """Shrink every entry towards 0 by a threshold.
 
     `S(v, t) = sign(v) max(|v| - t, 0)`, computed as `max(v - t, 0) + min(v + t, 0)`. Derivative at
@@ -23,7 +24,6 @@ def soft_threshold(v: Array, threshold: Real) -> Array:
 
     Reference: Parikh and Boyd, 2014, section 6.5.2.
     """
-    demand_least("threshold", threshold)
     v, threshold = matched(v, threshold)
     # Not v - clip(v, -t, t): at t = 0 both bounds tie, and negative points lose their derivative.
     return jnp.maximum(v - threshold, 0.0) + jnp.minimum(v + threshold, 0.0)
@@ -34,7 +34,7 @@ def magnitude_of(x: Array) -> Array:
     return x * jnp.sign(x)
 
 
-def l1_value(x: Array, weight: Real = 1.0) -> Array:
+def l1_value(x: Array, weight: Size = 1.0) -> Array:
     """Absolute value, `g(x) = |x|`.
 
     Derivative at the kink `x = 0`: 0, of [-1, 1].
@@ -43,7 +43,7 @@ def l1_value(x: Array, weight: Real = 1.0) -> Array:
     return weight * magnitude_of(x)
 
 
-def prox_l1(v: Array, step: Real, weight: Real = 1.0) -> Array:
+def prox_l1(v: Array, step: Size, weight: Size = 1.0) -> Array:
     """Proximal map of the absolute value, `g(x) = |x|`.
 
     `Prox(v; step) = sign(v) max(|v| - step, 0)`. Derivative at the kinks `|v| = step`: 1/2, as in
@@ -55,7 +55,7 @@ def prox_l1(v: Array, step: Real, weight: Real = 1.0) -> Array:
     return soft_threshold(*weighed(v, step, weight))
 
 
-def elastic_net_value(x: Array, l1: Real, l2: Real) -> Array:
+def elastic_net_value(x: Array, l1: Size, l2: Size) -> Array:
     """Elastic net, `g(x) = l1 |x| + l2 x**2 / 2`.
 
     Derivative at the kink `x = 0`: 0, of [-l1, l1].
@@ -64,7 +64,7 @@ def elastic_net_value(x: Array, l1: Real, l2: Real) -> Array:
     return l1 * magnitude_of(x) + 0.5 * (l2 * x) * x
 
 
-def prox_elastic_net(v: Array, step: Real, l1: Real, l2: Real) -> Array:
+def prox_elastic_net(v: Array, step: Size, l1: Size, l2: Size) -> Array:
     """Proximal map of the elastic net, `g(x) = l1 |x| + l2 x**2 / 2`.
 
     `Prox(v; step) = S(v, step l1) / (1 + step l2)` with the soft threshold `S`. Derivative at the
@@ -77,11 +77,11 @@ def prox_elastic_net(v: Array, step: Real, l1: Real, l2: Real) -> Array:
     Reference: H. Zou and T. Hastie, "Regularization and variable selection via the elastic net",
     Journal of the Royal Statistical Society B 67, 2005; Parikh and Boyd, 2014, section 6.5.3.
     """
-    v, step, l1, l2 = stepped(v, step, l1, l2)
+    v, step, l1, l2 = matched(v, step, l1, l2)
     return prox_squared_l2(soft_threshold(v, step * l1), step, l2)
 
 
-def pinball_value(x: Array, quantile: Real) -> Array:
+def pinball_value(x: Array, quantile: Share) -> Array:
     """Pinball (quantile) loss, `g(x) = max(q x, (q - 1) x)`.
 
     Derivative at the kink `x = 0`: `q - 1/2`, the mean of both sides.
@@ -93,7 +93,7 @@ def pinball_value(x: Array, quantile: Real) -> Array:
     return quantile * jnp.maximum(x, 0.0) + (quantile - 1) * jnp.minimum(x, 0.0)
 
 
-def prox_pinball(v: Array, step: Real, quantile: Real) -> Array:
+def prox_pinball(v: Array, step: Size, quantile: Share) -> Array:
     """Proximal map of the pinball (quantile) loss, `g(x) = max(q x, (q - 1) x)`.
 
     `Prox(v; step) = max(v - step q, 0) + min(v + step (1 - q), 0)`: 0 in between, shifted by the
@@ -106,12 +106,12 @@ def prox_pinball(v: Array, step: Real, quantile: Real) -> Array:
     Reference: R. Koenker and G. Bassett, "Regression Quantiles", Econometrica 46, 1978 (the loss);
     Parikh and Boyd, 2014, section 6.1.3 (piecewise linear scalar functions).
     """
-    v, step, quantile = stepped(v, step, quantile)
+    v, step, quantile = matched(v, step, quantile)
     above, below = step * quantile, step * (1 - quantile)
     return jnp.maximum(v - above, 0.0) + jnp.minimum(v + below, 0.0)
 
 
-def sum_positive_value(x: Array, weight: Real = 1.0) -> Array:
+def sum_positive_value(x: Array, weight: Size = 1.0) -> Array:
     """Positive part, `g(x) = max(x, 0)`.
 
     Derivative at the kink `x = 0`: 1/2, the mean of both sides.
@@ -120,7 +120,7 @@ def sum_positive_value(x: Array, weight: Real = 1.0) -> Array:
     return weight * jnp.maximum(x, 0.0)
 
 
-def prox_sum_positive(v: Array, step: Real, weight: Real = 1.0) -> Array:
+def prox_sum_positive(v: Array, step: Size, weight: Size = 1.0) -> Array:
     """Proximal map of the positive part, `g(x) = max(x, 0)`.
 
     `Prox(v; step) = max(v - step, 0) + min(v, 0)`: 0 where `0 <= v <= step`. Derivative at the
@@ -141,7 +141,7 @@ def linear_value(x: Array, slope: Real) -> Array:
     return slope * x
 
 
-def prox_linear(v: Array, step: Real, slope: Real) -> Array:
+def prox_linear(v: Array, step: Size, slope: Real) -> Array:
     """Proximal map of a linear function, `g(x) = slope x`.
 
     `Prox(v; step) = v - step slope`: a step of gradient descent. Derivative: smooth, no kink.
@@ -151,5 +151,5 @@ def prox_linear(v: Array, step: Real, slope: Real) -> Array:
 
     Reference: Parikh and Boyd, 2014, section 6.1.1.
     """
-    v, step, slope = stepped(v, step, slope)
+    v, step, slope = matched(v, step, slope)
     return v - step * slope

@@ -7,7 +7,8 @@ import jax
 import jax.numpy as jnp
 from jax import Array
 
-from fedjax_admm.kernels._arguments import Real, matched, stepped, widened
+from fedjax_admm.kernels._arguments import matched, widened
+from fedjax_admm.kernels.compiling import Size
 
 
 def _logarithm(x: Array) -> Array:
@@ -15,7 +16,7 @@ def _logarithm(x: Array) -> Array:
     return jnp.log(jnp.where(x > 0, x, 1.0))
 
 
-def poisson_value(x: Array, counts: Real) -> Array:
+def poisson_value(x: Array, counts: Size) -> Array:
     """Negative log-likelihood of counts with the mean `x`, `g(x) = x - counts log(x)`.
 
     Infinite where `x < 0`, and at `x = 0` for positive counts. Derivative: `1 - counts / x`, no
@@ -29,7 +30,7 @@ def poisson_value(x: Array, counts: Real) -> Array:
     return jnp.where(allowed, x - counts * _logarithm(x), jnp.inf)
 
 
-def prox_poisson(v: Array, step: Real, counts: Real) -> Array:
+def prox_poisson(v: Array, step: Size, counts: Size) -> Array:
     """Proximal map of the Poisson negative log-likelihood, `g(x) = x - counts log(x)`.
 
     `Prox(v; step) = (w + sqrt(w**2 + 4 step counts)) / 2` with `w = v - step`, computed as `2 step
@@ -46,12 +47,12 @@ def prox_poisson(v: Array, step: Real, counts: Real) -> Array:
     derived in the comments); L. A. Shepp and Y. Vardi, "Maximum Likelihood Reconstruction for
     Emission Tomography", IEEE Transactions on Medical Imaging 1(2), 1982.
     """
-    v, step, counts = stepped(v, step, counts)
+    v, step, counts = matched(v, step, counts)
     wide, by = widened(v), widened(step)
     return larger_root(wide - by, by, widened(counts)).astype(v.dtype)
 
 
-def log_barrier_value(x: Array, weight: Real = 1.0) -> Array:
+def log_barrier_value(x: Array, weight: Size = 1.0) -> Array:
     """Logarithmic barrier, `g(x) = -weight log(x)`.
 
     Infinite where `x <= 0` (for the weight 0: where `x < 0`). Derivative: `-weight / x`, no kink
@@ -63,7 +64,7 @@ def log_barrier_value(x: Array, weight: Real = 1.0) -> Array:
     return jnp.where(allowed, -weight * logarithm, jnp.inf)
 
 
-def prox_log_barrier(v: Array, step: Real, weight: Real = 1.0) -> Array:
+def prox_log_barrier(v: Array, step: Size, weight: Size = 1.0) -> Array:
     """Proximal map of the logarithmic barrier, `g(x) = -weight log(x)`.
 
     `Prox(v; step) = (v + sqrt(v**2 + 4 step weight)) / 2`, computed as `2 step weight / (sqrt(v**2
@@ -76,7 +77,7 @@ def prox_log_barrier(v: Array, step: Real, weight: Real = 1.0) -> Array:
     Reference: Combettes and Pesquet, 2011, table 10.2 (the map; the form without cancellation is
     derived in the comments); Boyd and Vandenberghe, 2004, section 11.2.1.
     """
-    v, step, weight = stepped(v, step, weight)
+    v, step, weight = matched(v, step, weight)
     return larger_root(widened(v), widened(step), widened(weight)).astype(v.dtype)
 
 

@@ -4,14 +4,15 @@ import jax
 import jax.numpy as jnp
 from jax import Array
 
-from fedjax_admm.kernels._arguments import Real, matched, stepped, widened
+from fedjax_admm.kernels._arguments import matched, widened
+from fedjax_admm.kernels.compiling import Share, Size
 from fedjax_admm.kernels.elementwise._barriers import larger_root
 
 # Coefficients above it are divided, so that no sum of them leaves the range.
 _LARGE = 1e24
 
 
-def bernoulli_value(x: Array, target: Real) -> Array:
+def bernoulli_value(x: Array, target: Share) -> Array:
     """Binary cross-entropy of a probability, `g(x) = -t log(x) - (1 - t) log(1 - x)`.
 
     `t` is the target. Infinite outside [0, 1], at 0 for `t > 0`, and at 1 for `t < 1`. Derivative:
@@ -27,7 +28,7 @@ def bernoulli_value(x: Array, target: Real) -> Array:
     return value
 
 
-def prox_bernoulli(v: Array, step: Real, target: Real) -> Array:
+def prox_bernoulli(v: Array, step: Size, target: Share) -> Array:
     """Proximal map of the cross-entropy of a probability, `g(x) = -t log(x) - (1 - t) log(1 - x)`.
 
     `Prox(v; step)` is the root in [0, 1] of `(x - v) x (1 - x) + step (x - t) = 0` with the target
@@ -48,7 +49,7 @@ def prox_bernoulli(v: Array, step: Real, target: Real) -> Array:
     Reference: T. Hastie, R. Tibshirani and J. Friedman, "The Elements of Statistical Learning", 2nd
     edition, Springer, 2009, chapter 11 (the loss); the root is derived in the comments.
     """
-    v, step, target = stepped(v, step, target)
+    v, step, target = matched(v, step, target)
     wide, by, t = widened(v), widened(step), widened(target)
     # The equation keeps its form if x, v and t turn into 1 - x, 1 - v and 1 - t: its root may be
     # taken to be at most 1/2, and its logarithm is then found as well as its value.

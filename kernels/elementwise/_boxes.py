@@ -6,7 +6,8 @@ For a convex g of one number and an interval, the map of their sum is that of g,
 import jax.numpy as jnp
 from jax import Array
 
-from fedjax_admm.kernels._arguments import Real, matched, stepped, undefined_by, weighed
+from fedjax_admm.kernels._arguments import matched, undefined_by, weighed
+from fedjax_admm.kernels.compiling import High, Real, Size, Upper
 from fedjax_admm.kernels.elementwise._absolute import elastic_net_value, soft_threshold
 from fedjax_admm.kernels.elementwise._squares import prox_squared_l2
 
@@ -22,7 +23,7 @@ def project_non_negative(v: Array) -> Array:
     return jnp.maximum(v, 0.0)
 
 
-def project_box(v: Array, lower: Real, upper: Real) -> Array:
+def project_box(v: Array, lower: Real, upper: Upper) -> Array:
     """Project onto a box: the proximal map, for every step, of its indicator.
 
     `min(max(v, lower), upper)`. Infinite bounds are allowed; a half line is a box. Derivative at `v
@@ -41,7 +42,7 @@ def project_box(v: Array, lower: Real, upper: Real) -> Array:
     return undefined_by(jnp.where(below, jnp.maximum(v, lower), jnp.minimum(v, upper)), lower)
 
 
-def project_linf_ball(v: Array, radius: Real) -> Array:
+def project_linf_ball(v: Array, radius: Size) -> Array:
     """Project onto the cube `||x||_inf <= radius`.
 
     `min(max(v, -radius), radius)`. Derivative at `|v| = radius > 0`: 1/2, the mean of both sides;
@@ -57,7 +58,7 @@ def project_linf_ball(v: Array, radius: Real) -> Array:
     return jnp.where(v < 0, jnp.maximum(v, -radius), jnp.minimum(v, radius))
 
 
-def project_binary(v: Array, low: Real, high: Real) -> Array:
+def project_binary(v: Array, low: Real, high: High) -> Array:
     """Project onto two values: the nearer one. The set is not convex.
 
     `low` where `v < (low + high) / 2`, else `high`. Ties, `v = (low + high) / 2`: `high`.
@@ -84,7 +85,7 @@ def _held(x: Array, lower: Array, upper: Array) -> Array:
     return undefined_by(jnp.where(x < lower, lower, jnp.where(x > upper, upper, x)), lower, upper)
 
 
-def non_negative_l1_value(x: Array, weight: Real = 1.0) -> Array:
+def non_negative_l1_value(x: Array, weight: Size = 1.0) -> Array:
     """Absolute value of what is not negative, `g(x) = x` where `x >= 0`, else infinity.
 
     Derivative: 1 where `x >= 0`, 0 elsewhere.
@@ -93,7 +94,7 @@ def non_negative_l1_value(x: Array, weight: Real = 1.0) -> Array:
     return jnp.where(x < 0, jnp.inf, weight * x)
 
 
-def prox_non_negative_l1(v: Array, step: Real, weight: Real = 1.0) -> Array:
+def prox_non_negative_l1(v: Array, step: Size, weight: Size = 1.0) -> Array:
     """Proximal map of the absolute value on `x >= 0`, `g(x) = x` there.
 
     `Prox(v; step) = max(v - step, 0)`. Derivative at the kink `v = step`: 1/2 in the point, -1/2 in
@@ -105,7 +106,7 @@ def prox_non_negative_l1(v: Array, step: Real, weight: Real = 1.0) -> Array:
     return jnp.maximum(v - step, 0.0)
 
 
-def non_negative_squared_l2_value(x: Array, weight: Real = 1.0) -> Array:
+def non_negative_squared_l2_value(x: Array, weight: Size = 1.0) -> Array:
     """Weighted half square of what is not negative, `g(x) = weight x**2 / 2` where `x >= 0`.
 
     Infinite elsewhere. Derivative: `weight x` where `x >= 0`, 0 elsewhere.
@@ -113,7 +114,7 @@ def non_negative_squared_l2_value(x: Array, weight: Real = 1.0) -> Array:
     return box_squared_l2_value(x, weight, 0.0, jnp.inf)
 
 
-def prox_non_negative_squared_l2(v: Array, step: Real, weight: Real = 1.0) -> Array:
+def prox_non_negative_squared_l2(v: Array, step: Size, weight: Size = 1.0) -> Array:
     """Proximal map of the weighted half square on `x >= 0`, `g(x) = weight x**2 / 2` there.
 
     `Prox(v; step) = max(v, 0) / (1 + step weight)`. Derivative at the kink `v = 0`: the mean of
@@ -125,7 +126,7 @@ def prox_non_negative_squared_l2(v: Array, step: Real, weight: Real = 1.0) -> Ar
     return prox_squared_l2(project_non_negative(v), step, weight)
 
 
-def box_l1_value(x: Array, weight: Real, lower: Real, upper: Real) -> Array:
+def box_l1_value(x: Array, weight: Size, lower: Real, upper: Upper) -> Array:
     """Absolute value on a box, `g(x) = |x|` where `lower <= x <= upper`, else infinity.
 
     Derivative at the kink `x = 0`: 0, of [-1, 1]; 0 outside the box.
@@ -134,7 +135,7 @@ def box_l1_value(x: Array, weight: Real, lower: Real, upper: Real) -> Array:
     return jnp.where((x < lower) | (x > upper), jnp.inf, elastic_net_value(x, weight, 0.0))
 
 
-def prox_box_l1(v: Array, step: Real, weight: Real, lower: Real, upper: Real) -> Array:
+def prox_box_l1(v: Array, step: Size, weight: Size, lower: Real, upper: Upper) -> Array:
     """Proximal map of the absolute value on a box, `g(x) = |x|` where `lower <= x <= upper`.
 
     `Prox(v; step) = min(max(S(v, step), lower), upper)` with the soft threshold `S`. Derivative at
@@ -152,7 +153,7 @@ def prox_box_l1(v: Array, step: Real, weight: Real, lower: Real, upper: Real) ->
     return _held(soft_threshold(v, step), lower, upper)
 
 
-def box_squared_l2_value(x: Array, weight: Real, lower: Real, upper: Real) -> Array:
+def box_squared_l2_value(x: Array, weight: Size, lower: Real, upper: Upper) -> Array:
     """Weighted half square on a box, `g(x) = weight x**2 / 2` where `lower <= x <= upper`.
 
     Infinite elsewhere. Derivative: `weight x` on the box, 0 outside.
@@ -161,7 +162,7 @@ def box_squared_l2_value(x: Array, weight: Real, lower: Real, upper: Real) -> Ar
     return jnp.where((x < lower) | (x > upper), jnp.inf, elastic_net_value(x, 0.0, weight))
 
 
-def prox_box_squared_l2(v: Array, step: Real, weight: Real, lower: Real, upper: Real) -> Array:
+def prox_box_squared_l2(v: Array, step: Size, weight: Size, lower: Real, upper: Upper) -> Array:
     """Proximal map of the weighted half square on a box, `g(x) = weight x**2 / 2` there.
 
     `Prox(v; step) = min(max(v / (1 + step weight), lower), upper)`. Derivative at the kinks, where
@@ -174,5 +175,5 @@ def prox_box_squared_l2(v: Array, step: Real, weight: Real, lower: Real, upper: 
     Reference: Parikh and Boyd, 2014, sections 6.1.1 and 6.2.4; A. E. Hoerl and R. W. Kennard,
     "Ridge Regression: Biased Estimation for Nonorthogonal Problems", Technometrics 12(1), 1970.
     """
-    v, step, weight, lower, upper = stepped(v, step, weight, lower, upper)
+    v, step, weight, lower, upper = matched(v, step, weight, lower, upper)
     return _held(prox_squared_l2(v, step, weight), lower, upper)

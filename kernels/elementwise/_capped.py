@@ -8,12 +8,13 @@ import jax.numpy as jnp
 from jax import Array
 from jax.lax import stop_gradient
 
-from fedjax_admm.kernels._arguments import Real, matched, stepped, undefined_by, weighed, widened
+from fedjax_admm.kernels._arguments import matched, undefined_by, weighed, widened
+from fedjax_admm.kernels.compiling import Size
 from fedjax_admm.kernels.elementwise._absolute import soft_threshold
 from fedjax_admm.kernels.elementwise._squares import prox_squared_l2
 
 
-def capped_l1_value(x: Array, weight: Real, theta: Real) -> Array:
+def capped_l1_value(x: Array, weight: Size, theta: Size) -> Array:
     """Capped absolute value, `g(x) = min(|x|, theta)`.
 
     Derivative: 0 at the kink `x = 0`, half of the slope at `|x| = theta`.
@@ -22,7 +23,7 @@ def capped_l1_value(x: Array, weight: Real, theta: Real) -> Array:
     return weight * jnp.minimum(x * jnp.sign(x), theta)
 
 
-def prox_capped_l1(v: Array, step: Real, weight: Real, theta: Real) -> Array:
+def prox_capped_l1(v: Array, step: Size, weight: Size, theta: Size) -> Array:
     """Proximal map of the capped absolute value, `g(x) = min(|x|, theta)`, for every step.
 
     `step <= 2 theta`: `Prox(v; step) = S(v, step)` where `|v| <= theta + step / 2`, else `v`, with
@@ -49,7 +50,7 @@ def prox_capped_l1(v: Array, step: Real, weight: Real, theta: Real) -> Array:
     return undefined_by(jnp.where(small, soft_threshold(v, step), v), step, theta)
 
 
-def capped_quadratic_value(x: Array, weight: Real, cap: Real) -> Array:
+def capped_quadratic_value(x: Array, weight: Size, cap: Size) -> Array:
     """Capped quadratic, `g(x) = min(weight x**2 / 2, cap)`.
 
     Derivative at the kinks `weight x**2 = 2 cap`: half of the slope.
@@ -58,7 +59,7 @@ def capped_quadratic_value(x: Array, weight: Real, cap: Real) -> Array:
     return jnp.minimum(0.5 * x * (weight * x), cap)
 
 
-def prox_capped_quadratic(v: Array, step: Real, weight: Real, cap: Real) -> Array:
+def prox_capped_quadratic(v: Array, step: Size, weight: Size, cap: Size) -> Array:
     """Proximal map of the capped quadratic, `g(x) = min(weight x**2 / 2, cap)`.
 
     `Prox(v; step) = v / (1 + step weight)` where `|v| <= sqrt(2 cap (step + 1 / weight))`, else
@@ -76,7 +77,7 @@ def prox_capped_quadratic(v: Array, step: Real, weight: Real, cap: Real) -> Arra
     Mumford-Shah Functional", ECCV 2014; A. Blake and A. Zisserman, "Visual Reconstruction", MIT
     Press, 1987.
     """
-    v, step, weight, cap = stepped(v, step, weight, cap)
+    v, step, weight, cap = matched(v, step, weight, cap)
     bend = stop_gradient(widened(weight))
     reach = widened(step) + 1 / jnp.where(bend > 0, bend, 1.0)
     end = jnp.where(bend > 0, jnp.sqrt(2 * widened(cap)) * jnp.sqrt(reach), jnp.inf)

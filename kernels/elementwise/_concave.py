@@ -17,7 +17,8 @@ import jax.numpy as jnp
 from jax import Array
 from jax.lax import stop_gradient
 
-from fedjax_admm.kernels._arguments import Real, matched, weighed, widened
+from fedjax_admm.kernels._arguments import matched, weighed, widened
+from fedjax_admm.kernels.compiling import Scale, Size
 
 
 def _chosen(v: Array, wide: Array, x: Array, zero: Array) -> Array:
@@ -25,7 +26,7 @@ def _chosen(v: Array, wide: Array, x: Array, zero: Array) -> Array:
     return jnp.where(zero, 0.0, jnp.sign(wide) * jnp.maximum(x, 0.0)).astype(v.dtype)
 
 
-def log_sum_value(x: Array, weight: Real, epsilon: Real) -> Array:
+def log_sum_value(x: Array, weight: Size, epsilon: Scale) -> Array:
     """Log-sum penalty, `g(x) = log(1 + |x| / epsilon)`.
 
     Derivative at the kink `x = 0`: 0, of [-1 / epsilon, 1 / epsilon].
@@ -54,7 +55,7 @@ def _log_sum_at_once(x: Array, epsilon: Array) -> Array:
     )
 
 
-def prox_log_sum(v: Array, step: Real, weight: Real, epsilon: Real) -> Array:
+def prox_log_sum(v: Array, step: Size, weight: Size, epsilon: Scale) -> Array:
     """Proximal map of the log-sum penalty, `g(x) = log(1 + |x| / epsilon)`, for every step.
 
     The candidate beside 0, of the sign of `v`, is `x = (|v| - epsilon + sqrt((|v| + epsilon)**2 - 4
@@ -125,7 +126,7 @@ def _geman_slope(primals: tuple[Array, ...], tangents: tuple[Array, ...]) -> tup
     return x, moved / jnp.where(curvature > 0, curvature, 1.0)
 
 
-def geman_value(x: Array, weight: Real, gamma: Real) -> Array:
+def geman_value(x: Array, weight: Size, gamma: Scale) -> Array:
     """Geman penalty, `g(x) = |x| / (|x| + gamma)`.
 
     Derivative at the kink `x = 0`: 0, of [-1 / gamma, 1 / gamma].
@@ -135,7 +136,7 @@ def geman_value(x: Array, weight: Real, gamma: Real) -> Array:
     return weight * (magnitude / (magnitude + gamma))
 
 
-def prox_geman(v: Array, step: Real, weight: Real, gamma: Real) -> Array:
+def prox_geman(v: Array, step: Size, weight: Size, gamma: Scale) -> Array:
     """Proximal map of the Geman penalty, `g(x) = |x| / (|x| + gamma)`, for every step.
 
     The candidate beside 0, of the sign of `v`, is `x = a (2/3 + r) - gamma` with `a = |v| + gamma`
@@ -197,7 +198,7 @@ def _initial_slope(gamma: Array) -> Array:
     return jnp.where(near, 1 + small / 2 + square * even, large / -jnp.expm1(-large))
 
 
-def exponential_type_value(x: Array, weight: Real, gamma: Real) -> Array:
+def exponential_type_value(x: Array, weight: Size, gamma: Scale) -> Array:
     """Exponential-type penalty, `g(x) = (1 - exp(-gamma |x|)) / (1 - exp(-gamma))`.
 
     Derivative at the kink `x = 0`: 0, of [-g'(0), g'(0)].
@@ -206,7 +207,7 @@ def exponential_type_value(x: Array, weight: Real, gamma: Real) -> Array:
     return weight * (jnp.expm1(-gamma * (x * jnp.sign(x))) / jnp.expm1(-gamma))
 
 
-def prox_exponential_type(v: Array, step: Real, weight: Real, gamma: Real) -> Array:
+def prox_exponential_type(v: Array, step: Size, weight: Size, gamma: Scale) -> Array:
     """Proximal map of `g(x) = (1 - exp(-gamma |x|)) / (1 - exp(-gamma))`, for every step.
 
     With `c = step gamma**2 / (1 - exp(-gamma))` the candidate beside 0, of the sign of `v`, is `x =

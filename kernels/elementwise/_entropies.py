@@ -6,10 +6,11 @@ import jax
 import jax.numpy as jnp
 from jax import Array
 
-from fedjax_admm.kernels._arguments import Real, matched, stepped, undefined_by, weighed, widened
+from fedjax_admm.kernels._arguments import matched, undefined_by, weighed, widened
+from fedjax_admm.kernels.compiling import Size
 
 
-def kl_value(x: Array, reference: Real) -> Array:
+def kl_value(x: Array, reference: Size) -> Array:
     """Kullback-Leibler divergence of two positive numbers, `g(x) = x log(x / y) - x + y`.
 
     `y` is the reference: at least 0, with the minimum 0 at `x = y`. Infinite where `x < 0`, and
@@ -22,7 +23,7 @@ def kl_value(x: Array, reference: Real) -> Array:
     return jnp.where((x < 0) | ((x > 0) & (reference == 0)), jnp.inf, value)
 
 
-def prox_kl(v: Array, step: Real, reference: Real) -> Array:
+def prox_kl(v: Array, step: Size, reference: Size) -> Array:
     """Proximal map of the Kullback-Leibler divergence, `g(x) = x log(x / y) - x + y`.
 
     `Prox(v; step) = step W(exp(v / step) y / step)` with Lambert's function W and the reference
@@ -42,11 +43,11 @@ def prox_kl(v: Array, step: Real, reference: Real) -> Array:
     comments; I. Csiszar, "Why Least Squares and Maximum Entropy? An Axiomatic Approach to Inference
     for Linear Inverse Problems", Annals of Statistics 19(4), 1991.
     """
-    v, step, reference = stepped(v, step, reference)
+    v, step, reference = matched(v, step, reference)
     return _divergence_root(widened(v), widened(step), widened(reference)).astype(v.dtype)
 
 
-def entropy_value(x: Array, weight: Real = 1.0) -> Array:
+def entropy_value(x: Array, weight: Size = 1.0) -> Array:
     """Negative entropy, `g(x) = x log(x)`.
 
     0 at `x = 0`, infinite where `x < 0`. Derivative: `1 + log(x)`, no kink inside; 0 where `x <=
@@ -58,7 +59,7 @@ def entropy_value(x: Array, weight: Real = 1.0) -> Array:
     return jnp.where(x < 0, jnp.inf, weight * jnp.where(inside, safe * jnp.log(safe), 0.0 * x))
 
 
-def prox_entropy(v: Array, step: Real, weight: Real = 1.0) -> Array:
+def prox_entropy(v: Array, step: Size, weight: Size = 1.0) -> Array:
     """Proximal map of the negative entropy, `g(x) = x log(x)`.
 
     `Prox(v; step) = step W(exp(v / step - 1) / step)` with Lambert's function W: the map of the

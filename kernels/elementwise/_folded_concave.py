@@ -9,12 +9,13 @@ import jax.numpy as jnp
 from jax import Array
 from jax.lax import stop_gradient
 
-from fedjax_admm.kernels._arguments import Real, matched, stepped, undefined_by, widened
+from fedjax_admm.kernels._arguments import matched, undefined_by, widened
 from fedjax_admm.kernels._safe import power_of_two
+from fedjax_admm.kernels.compiling import Above1, Scale, Size
 from fedjax_admm.kernels.elementwise._absolute import magnitude_of, soft_threshold
 
 
-def mcp_value(v: Array, lam: Real, gamma: Real) -> Array:
+def mcp_value(v: Array, lam: Size, gamma: Scale) -> Array:
     """Minimax concave penalty.
 
     `P(v) = lam |v| - v**2 / (2 gamma)` where `|v| <= gamma lam`, else `gamma lam**2 / 2`.
@@ -25,7 +26,7 @@ def mcp_value(v: Array, lam: Real, gamma: Real) -> Array:
     return capped * (lam - 0.5 * capped / gamma)
 
 
-def scad_value(v: Array, lam: Real, gamma: Real) -> Array:
+def scad_value(v: Array, lam: Size, gamma: Above1) -> Array:
     """Smoothly clipped absolute deviation penalty.
 
     With `t = |v|`: `P = lam t` for `t <= lam`, `(2 gamma lam t - t**2 - lam**2) / (2 (gamma - 1))`
@@ -40,7 +41,7 @@ def scad_value(v: Array, lam: Real, gamma: Real) -> Array:
     return linear + (capped - lam) * (gamma * lam - 0.5 * (capped + lam)) / (gamma - 1)
 
 
-def prox_mcp(v: Array, step: Real, lam: Real, gamma: Real) -> Array:
+def prox_mcp(v: Array, step: Size, lam: Size, gamma: Scale) -> Array:
     """Proximal map of the minimax concave penalty, the global minimiser for every step.
 
     `step < gamma` (firm threshold): `S(v, step lam) / (1 - step / gamma)` where `|v| <= gamma
@@ -61,7 +62,7 @@ def prox_mcp(v: Array, step: Real, lam: Real, gamma: Real) -> Array:
     Annals of Statistics 38(2), 2010 (penalty, firm threshold); H.-Y. Gao and A. G. Bruce,
     "WaveShrink with firm shrinkage", Statistica Sinica 7, 1997.
     """
-    v, step, lam, gamma = stepped(v, step, lam, gamma)
+    v, step, lam, gamma = matched(v, step, lam, gamma)
     dtype = v.dtype
     v, step, lam, gamma = (widened(number) for number in (v, step, lam, gamma))
     magnitude = jnp.abs(v)
@@ -75,7 +76,7 @@ def prox_mcp(v: Array, step: Real, lam: Real, gamma: Real) -> Array:
     return undefined_by(found, step, lam, gamma).astype(dtype)
 
 
-def prox_scad(v: Array, step: Real, lam: Real, gamma: Real) -> Array:
+def prox_scad(v: Array, step: Size, lam: Size, gamma: Above1) -> Array:
     """Proximal map of SCAD, the global minimiser for every step.
 
     `step < gamma - 1`: `S(v, step lam)` where `|v| <= (1 + step) lam`, `((gamma - 1) v - sign(v)
@@ -94,7 +95,7 @@ def prox_scad(v: Array, step: Real, lam: Real, gamma: Real) -> Array:
     oracle properties", Journal of the American Statistical Association 96, 2001, equation (2.8)
     (unit step); the regimes of larger steps follow by comparing the stationary points.
     """
-    v, step, lam, gamma = stepped(v, step, lam, gamma)
+    v, step, lam, gamma = matched(v, step, lam, gamma)
     dtype = v.dtype
     v, step, lam, gamma = (widened(number) for number in (v, step, lam, gamma))
     # In units of lam: with a large gamma the product gamma lam would leave the range.

@@ -8,12 +8,13 @@ import jax
 import jax.numpy as jnp
 from jax import Array
 
-from fedjax_admm.kernels._arguments import Real, matched, stepped, undefined_by, widened
+from fedjax_admm.kernels._arguments import matched, undefined_by, widened
+from fedjax_admm.kernels.compiling import Share, Size
 from fedjax_admm.kernels.elementwise._absolute import soft_threshold
 from fedjax_admm.kernels.elementwise._boxes import project_linf_ball
 
 
-def huber_value(x: Array, delta: Real) -> Array:
+def huber_value(x: Array, delta: Size) -> Array:
     """Huber loss, `g(x) = x**2 / 2` where `|x| <= delta`, else `delta (|x| - delta / 2)`.
 
     Derivative: `min(max(x, -delta), delta)`, no kink; that in `delta` is `|x| - delta` outside.
@@ -23,7 +24,7 @@ def huber_value(x: Array, delta: Real) -> Array:
     return inside * (x - 0.5 * inside)
 
 
-def prox_huber(v: Array, step: Real, delta: Real) -> Array:
+def prox_huber(v: Array, step: Size, delta: Size) -> Array:
     """Proximal map of the Huber loss, `g(x) = x**2 / 2` up to `|x| = delta`, linear beyond.
 
     `Prox(v; step) = v / (1 + step)` where `|v| <= (1 + step) delta`, else `v - step delta sign(v)`;
@@ -39,7 +40,7 @@ def prox_huber(v: Array, step: Real, delta: Real) -> Array:
     Reference: P. J. Huber, "Robust Estimation of a Location Parameter", Annals of Mathematical
     Statistics 35(1), 1964 (the loss); Beck, 2017, chapter 6 (the map).
     """
-    v, step, delta = stepped(v, step, delta)
+    v, step, delta = matched(v, step, delta)
     shorter = v / (1 + step)
     return shorter + step * soft_threshold(shorter, delta)
 
@@ -53,7 +54,7 @@ def hinge_value(x: Array) -> Array:
     return jnp.maximum(1 - x, 0.0)
 
 
-def prox_hinge(v: Array, step: Real) -> Array:
+def prox_hinge(v: Array, step: Size) -> Array:
     """Proximal map of the hinge loss of a margin, `g(x) = max(0, 1 - x)`.
 
     `Prox(v; step) = min(v + step, 1)` where `v < 1`, else `v`. A weight multiplies `step`. With a
@@ -65,7 +66,7 @@ def prox_hinge(v: Array, step: Real) -> Array:
     Reference: Parikh and Boyd, 2014, section 6.1.3 (piecewise linear scalar functions); C. Cortes
     and V. Vapnik, "Support-Vector Networks", Machine Learning 20, 1995.
     """
-    v, step = stepped(v, step)
+    v, step = matched(v, step)
     # Not max(v, min(v + step, 1)): at the step 0 both tie, and half of the derivative is lost.
     return undefined_by(jnp.where(v < 1, jnp.minimum(v + step, 1.0), v), step)
 
@@ -79,7 +80,7 @@ def squared_hinge_value(x: Array) -> Array:
     return missing * missing
 
 
-def prox_squared_hinge(v: Array, step: Real) -> Array:
+def prox_squared_hinge(v: Array, step: Size) -> Array:
     """Proximal map of the squared hinge loss of a margin, `g(x) = max(0, 1 - x)**2`.
 
     `Prox(v; step) = (v + 2 step) / (1 + 2 step)` where `v < 1`, else `v`. A weight multiplies
@@ -90,7 +91,7 @@ def prox_squared_hinge(v: Array, step: Real) -> Array:
     Classification", Computational Optimization and Applications 20, 2001 (the loss); Parikh and
     Boyd, 2014, section 6.1.1 (the map of a square).
     """
-    v, step = stepped(v, step)
+    v, step = matched(v, step)
     low = jnp.minimum(v, 1.0)  # the branch not taken must not overflow
     # Halved: twice a step may leave the range.
     return undefined_by(jnp.where(v < 1, (0.5 * low + step) / (0.5 + step), v), step)
@@ -105,7 +106,7 @@ def logistic_value(x: Array) -> Array:
     return jax.nn.softplus(-x)
 
 
-def prox_logistic(v: Array, step: Real) -> Array:
+def prox_logistic(v: Array, step: Size) -> Array:
     """Proximal map of the logistic loss of a margin, `g(x) = log(1 + exp(-x))`.
 
     `Prox(v; step)` is the root of `x = v + step / (1 + exp(x))`, as in `prox_cross_entropy` with
@@ -121,7 +122,7 @@ def prox_logistic(v: Array, step: Real) -> Array:
     return prox_cross_entropy(v, step, 1.0)
 
 
-def cross_entropy_value(x: Array, target: Real) -> Array:
+def cross_entropy_value(x: Array, target: Share) -> Array:
     """Binary cross-entropy of a logit, `g(x) = log(1 + exp(x)) - target x`.
 
     Derivative: `1 / (1 + exp(-x)) - target`, no kink.
@@ -131,7 +132,7 @@ def cross_entropy_value(x: Array, target: Real) -> Array:
     return target * jax.nn.softplus(-x) + (1 - target) * jax.nn.softplus(x)
 
 
-def prox_cross_entropy(v: Array, step: Real, target: Real) -> Array:
+def prox_cross_entropy(v: Array, step: Size, target: Share) -> Array:
     """Proximal map of the binary cross-entropy, `g(x) = log(1 + exp(x)) - target x`.
 
     `Prox(v; step)` is the root of `x = v + step (target - 1 / (1 + exp(-x)))`, found to a few
@@ -146,7 +147,7 @@ def prox_cross_entropy(v: Array, step: Real, target: Real) -> Array:
     Reference: D. R. Cox, "The Regression Analysis of Binary Sequences", Journal of the Royal
     Statistical Society B 20, 1958 (the loss); the root is derived in the comments.
     """
-    v, step, target = stepped(v, step, target)
+    v, step, target = matched(v, step, target)
     root = _logit_root(widened(v), widened(step), widened(target))
     return root.astype(v.dtype)
 

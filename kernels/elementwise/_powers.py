@@ -13,7 +13,8 @@ import jax.numpy as jnp
 from jax import Array
 from jax.lax import stop_gradient
 
-from fedjax_admm.kernels._arguments import Real, matched, undefined_by, weighed, widened
+from fedjax_admm.kernels._arguments import matched, undefined_by, weighed, widened
+from fedjax_admm.kernels.compiling import Size
 
 # Of (u - 1) / c, within 2e-3 of the largest root u up to the c of the jump.
 _FITS = {3: (-0.51361281, -0.12447534, -1.68620252), 4: (-0.36376792, 0.13837207, -1.31074654)}
@@ -56,7 +57,7 @@ def _thresholded(n: int, v: Array, step: Array, threshold: Array, dtype) -> Arra
     return jnp.where(small, 0.0, jnp.sign(v) * x).astype(dtype)
 
 
-def l0_value(x: Array, weight: Real = 1.0) -> Array:
+def l0_value(x: Array, weight: Size = 1.0) -> Array:
     """Count nonzero entries, `g(x) = 1` where `x != 0`, else 0.
 
     Derivative: 0 everywhere; g is constant beside its jump at 0.
@@ -65,7 +66,7 @@ def l0_value(x: Array, weight: Real = 1.0) -> Array:
     return weight * jnp.abs(jnp.sign(x))
 
 
-def prox_l0(v: Array, step: Real, weight: Real = 1.0) -> Array:
+def prox_l0(v: Array, step: Size, weight: Size = 1.0) -> Array:
     """Proximal map of the number of nonzero entries, `g(x) = 1` where `x != 0`, else 0.
 
     `Prox(v; step) = 0` where `|v| <= sqrt(2 step)`, else `v` (hard threshold). Ties, `|v| = sqrt(2
@@ -84,7 +85,7 @@ def prox_l0(v: Array, step: Real, weight: Real = 1.0) -> Array:
     return undefined_by(found, step)
 
 
-def l_half_value(x: Array, weight: Real = 1.0) -> Array:
+def l_half_value(x: Array, weight: Size = 1.0) -> Array:
     """Square root of magnitudes, `g(x) = |x|**(1/2)`.
 
     Derivative at the kink `x = 0`: 0, though the slope is infinite on both sides.
@@ -94,7 +95,7 @@ def l_half_value(x: Array, weight: Real = 1.0) -> Array:
     return weight * jnp.where(zero, jnp.zeros_like(x), jnp.sqrt(jnp.where(zero, 1.0, jnp.abs(x))))
 
 
-def prox_l_half(v: Array, step: Real, weight: Real = 1.0) -> Array:
+def prox_l_half(v: Array, step: Size, weight: Size = 1.0) -> Array:
     """Proximal map of the square root of the magnitude, `g(x) = |x|**(1/2)`.
 
     `Prox(v; step) = 0` where `|v| <= 3/2 step**(2/3)`, else `2/3 v (1 + cos(2/3 (pi - arccos(step /
@@ -114,7 +115,7 @@ def prox_l_half(v: Array, step: Real, weight: Real = 1.0) -> Array:
     return _thresholded(3, wide, step, 1.5 * jnp.cbrt(step) ** 2, v.dtype)
 
 
-def l_two_thirds_value(x: Array, weight: Real = 1.0) -> Array:
+def l_two_thirds_value(x: Array, weight: Size = 1.0) -> Array:
     """Power 2/3 of magnitudes, `g(x) = |x|**(2/3)`.
 
     Derivative at the kink `x = 0`: 0, though the slope is infinite on both sides.
@@ -125,7 +126,7 @@ def l_two_thirds_value(x: Array, weight: Real = 1.0) -> Array:
     return weight * jnp.where(zero, jnp.zeros_like(x), root * root)
 
 
-def prox_l_two_thirds(v: Array, step: Real, weight: Real = 1.0) -> Array:
+def prox_l_two_thirds(v: Array, step: Size, weight: Size = 1.0) -> Array:
     """Proximal map of the power 2/3 of the magnitude, `g(x) = |x|**(2/3)`.
 
     `Prox(v; step) = 0` where `|v| <= 2 (2/3 step)**(3/4)`, else `v u**3` with the largest root of

@@ -3,10 +3,11 @@
 import jax.numpy as jnp
 from jax import Array
 
-from fedjax_admm.kernels._arguments import Real, matched, weighed, widened
+from fedjax_admm.kernels._arguments import matched, weighed, widened
+from fedjax_admm.kernels.compiling import Scale, Size
 
 
-def smoothed_abs(v: Array, mu: Real) -> Array:
+def smoothed_abs(v: Array, mu: Scale) -> Array:
     """Smooth upper bound of the absolute value.
 
     `h_mu(v) = |v|` where `|v| >= mu`, else `v**2 / (2 mu) + mu / 2`; it exceeds `|v|` by at most
@@ -23,7 +24,7 @@ def smoothed_abs(v: Array, mu: Real) -> Array:
     return jnp.where(magnitude >= mu, magnitude, 0.5 * (inside * (inside / mu) + mu))
 
 
-def prox_smoothed_abs(v: Array, step: Real, weight: Real, mu: Real) -> Array:
+def prox_smoothed_abs(v: Array, step: Size, weight: Size, mu: Scale) -> Array:
     """Proximal map of the smoothed absolute value, `g = h_mu`.
 
     `Prox(v; step) = v mu / (mu + step)` where `|v| <= mu + step`, else `v - step sign(v)`. No

@@ -14,13 +14,14 @@ import jax.numpy as jnp
 from jax import Array
 from jax.lax import stop_gradient
 
-from fedjax_admm.kernels._arguments import Real, matched, stepped, undefined_by, widened
+from fedjax_admm.kernels._arguments import matched, undefined_by, widened
 from fedjax_admm.kernels._safe import power_of_two
+from fedjax_admm.kernels.compiling import Above1, Real, Scale, Size
 from fedjax_admm.kernels.elementwise._folded_concave import mcp_value, scad_value
 from fedjax_admm.kernels.elementwise._smoothed_abs import smoothed_abs
 
 
-def smoothed_mcp_value(x: Array, lam: Real, gamma: Real, mu: Real) -> Array:
+def smoothed_mcp_value(x: Array, lam: Size, gamma: Scale, mu: Scale) -> Array:
     """Smoothed MCP, `g(x) = P(h_mu(x))`.
 
     `P` as in `mcp_value`, `h_mu` as in `smoothed_abs`. Derivative: smooth at `x = 0`, where it is
@@ -30,7 +31,7 @@ def smoothed_mcp_value(x: Array, lam: Real, gamma: Real, mu: Real) -> Array:
     return mcp_value(smoothed_abs(x, mu), lam, gamma)
 
 
-def prox_smoothed_mcp(v: Array, step: Real, lam: Real, gamma: Real, mu: Real) -> Array:
+def prox_smoothed_mcp(v: Array, step: Size, lam: Size, gamma: Scale, mu: Scale) -> Array:
     """Proximal map of the smoothed MCP, `g(t) = P(h_mu(t))`: the global minimiser, every step.
 
     `P` as in `mcp_value`, `h_mu` as in `smoothed_abs`. Where `|result| >= mu` it obeys the formulas
@@ -50,11 +51,11 @@ def prox_smoothed_mcp(v: Array, step: Real, lam: Real, gamma: Real, mu: Real) ->
     Reference: Mirzaeifard and Werner, smoothed link penalties; C.-H. Zhang, "Nearly unbiased
     variable selection under minimax concave penalty", Annals of Statistics 38(2), 2010.
     """
-    v, step, lam, gamma, mu = stepped(v, step, lam, gamma, mu)
+    v, step, lam, gamma, mu = matched(v, step, lam, gamma, mu)
     return _in_its_units(v, step, lam, gamma, mu, curvature=gamma, penalty=mcp_value)
 
 
-def smoothed_scad_value(x: Array, lam: Real, gamma: Real, mu: Real) -> Array:
+def smoothed_scad_value(x: Array, lam: Size, gamma: Above1, mu: Scale) -> Array:
     """Smoothed SCAD, `g(x) = P(h_mu(x))`.
 
     `P` as in `scad_value`, `h_mu` as in `smoothed_abs`. Derivative: smooth at `x = 0`, where it is
@@ -64,7 +65,7 @@ def smoothed_scad_value(x: Array, lam: Real, gamma: Real, mu: Real) -> Array:
     return scad_value(smoothed_abs(x, mu), lam, gamma)
 
 
-def prox_smoothed_scad(v: Array, step: Real, lam: Real, gamma: Real, mu: Real) -> Array:
+def prox_smoothed_scad(v: Array, step: Size, lam: Size, gamma: Above1, mu: Scale) -> Array:
     """Proximal map of the smoothed SCAD, `g(t) = P(h_mu(t))`: the global minimiser, every step.
 
     `P` as in `scad_value`, `h_mu` as in `smoothed_abs`. Where `|result| >= mu` it obeys the
@@ -86,7 +87,7 @@ def prox_smoothed_scad(v: Array, step: Real, lam: Real, gamma: Real, mu: Real) -
     selection via nonconcave penalized likelihood and its oracle properties", Journal of the
     American Statistical Association 96, 2001.
     """
-    v, step, lam, gamma, mu = stepped(v, step, lam, gamma, mu)
+    v, step, lam, gamma, mu = matched(v, step, lam, gamma, mu)
     return _in_its_units(
         v, step, lam, gamma, mu, curvature=gamma - 1, penalty=scad_value, linear=True
     )

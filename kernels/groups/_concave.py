@@ -6,7 +6,8 @@ of the penalty, so that every regime of the step carries over.
 
 from jax import Array
 
-from fedjax_admm.kernels._arguments import Real, matched, stepped, weighed
+from fedjax_admm.kernels._arguments import matched, weighed
+from fedjax_admm.kernels.compiling import Above1, Scale, Size
 from fedjax_admm.kernels.elementwise._folded_concave import (
     mcp_value,
     prox_mcp,
@@ -17,7 +18,7 @@ from fedjax_admm.kernels.elementwise._powers import l0_value, l_half_value, prox
 from fedjax_admm.kernels.groups._radial import Axis, radial_value, shrink_norm
 
 
-def group_mcp_value(x: Array, lam: Real, gamma: Real, axis: Axis = -1) -> Array:
+def group_mcp_value(x: Array, lam: Size, gamma: Scale, axis: Axis = -1) -> Array:
     """Minimax concave penalty of norms, `g(x) = P(||x||_2)`, P as in `mcp_value`.
 
     Derivative at the kink `x = 0`: 0; no other kink.
@@ -26,7 +27,7 @@ def group_mcp_value(x: Array, lam: Real, gamma: Real, axis: Axis = -1) -> Array:
     return radial_value(x, lambda norm: mcp_value(norm, lam, gamma), axis)
 
 
-def prox_group_mcp(v: Array, step: Real, lam: Real, gamma: Real, axis: Axis = -1) -> Array:
+def prox_group_mcp(v: Array, step: Size, lam: Size, gamma: Scale, axis: Axis = -1) -> Array:
     """Proximal map of the minimax concave penalty of norms, `g(x) = P(||x||_2)`.
 
     `Prox(v; step) = v prox_mcp(||v||, step, lam, gamma) / ||v||`: the firm threshold of the norm
@@ -38,11 +39,11 @@ def prox_group_mcp(v: Array, step: Real, lam: Real, gamma: Real, axis: Axis = -1
     Reference: J. Huang, P. Breheny and S. Ma, "A Selective Review of Group Selection in
     High-Dimensional Models", Statistical Science 27(4), 2012.
     """
-    v, step, lam, gamma = stepped(v, step, lam, gamma)
+    v, step, lam, gamma = matched(v, step, lam, gamma)
     return shrink_norm(v, lambda norm: prox_mcp(norm, step, lam, gamma), axis)
 
 
-def group_scad_value(x: Array, lam: Real, gamma: Real, axis: Axis = -1) -> Array:
+def group_scad_value(x: Array, lam: Size, gamma: Above1, axis: Axis = -1) -> Array:
     """SCAD of norms, `g(x) = P(||x||_2)`, P as in `scad_value`.
 
     Derivative at the kink `x = 0`: 0; no other kink.
@@ -51,7 +52,7 @@ def group_scad_value(x: Array, lam: Real, gamma: Real, axis: Axis = -1) -> Array
     return radial_value(x, lambda norm: scad_value(norm, lam, gamma), axis)
 
 
-def prox_group_scad(v: Array, step: Real, lam: Real, gamma: Real, axis: Axis = -1) -> Array:
+def prox_group_scad(v: Array, step: Size, lam: Size, gamma: Above1, axis: Axis = -1) -> Array:
     """Proximal map of SCAD of norms, `g(x) = P(||x||_2)`.
 
     `Prox(v; step) = v prox_scad(||v||, step, lam, gamma) / ||v||`, in all three regimes of
@@ -61,11 +62,11 @@ def prox_group_scad(v: Array, step: Real, lam: Real, gamma: Real, axis: Axis = -
     Reference: J. Huang, P. Breheny and S. Ma, "A Selective Review of Group Selection in
     High-Dimensional Models", Statistical Science 27(4), 2012.
     """
-    v, step, lam, gamma = stepped(v, step, lam, gamma)
+    v, step, lam, gamma = matched(v, step, lam, gamma)
     return shrink_norm(v, lambda norm: prox_scad(norm, step, lam, gamma), axis)
 
 
-def group_l0_value(x: Array, weight: Real = 1.0, axis: Axis = -1) -> Array:
+def group_l0_value(x: Array, weight: Size = 1.0, axis: Axis = -1) -> Array:
     """Count of groups that are not 0, `g(x) = 1 where x != 0, else 0`.
 
     Derivative: 0 everywhere.
@@ -73,7 +74,7 @@ def group_l0_value(x: Array, weight: Real = 1.0, axis: Axis = -1) -> Array:
     return radial_value(x, lambda norm: l0_value(norm, weight), axis)
 
 
-def prox_group_l0(v: Array, step: Real, weight: Real = 1.0, axis: Axis = -1) -> Array:
+def prox_group_l0(v: Array, step: Size, weight: Size = 1.0, axis: Axis = -1) -> Array:
     """Proximal map of the number of groups that are not 0, `g(x) = 1 where x != 0, else 0`.
 
     `Prox(v; step) = 0` where `||v|| <= sqrt(2 step)`, else `v`. Ties, `||v|| = sqrt(2 step)`: 0 is
@@ -86,7 +87,7 @@ def prox_group_l0(v: Array, step: Real, weight: Real = 1.0, axis: Axis = -1) -> 
     return shrink_norm(v, lambda norm: prox_l0(norm, step), axis)
 
 
-def group_l_half_value(x: Array, weight: Real = 1.0, axis: Axis = -1) -> Array:
+def group_l_half_value(x: Array, weight: Size = 1.0, axis: Axis = -1) -> Array:
     """Square root of the norms of groups, `g(x) = ||x||_2**(1/2)`.
 
     Derivative at the kink `x = 0`: 0, though the slope is infinite.
@@ -94,7 +95,7 @@ def group_l_half_value(x: Array, weight: Real = 1.0, axis: Axis = -1) -> Array:
     return radial_value(x, lambda norm: l_half_value(norm, weight), axis)
 
 
-def prox_group_l_half(v: Array, step: Real, weight: Real = 1.0, axis: Axis = -1) -> Array:
+def prox_group_l_half(v: Array, step: Size, weight: Size = 1.0, axis: Axis = -1) -> Array:
     """Proximal map of the square root of norms, `g(x) = ||x||_2**(1/2)`.
 
     `Prox(v; step) = v prox_l_half(||v||, step) / ||v||`: 0 where `||v|| <= 3/2 step**(2/3)`. Ties,

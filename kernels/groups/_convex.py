@@ -4,13 +4,14 @@ import jax.numpy as jnp
 from jax import Array
 from jax.lax import stop_gradient
 
-from fedjax_admm.kernels._arguments import Real, matched, stepped, weighed, widened
+from fedjax_admm.kernels._arguments import matched, weighed, widened
+from fedjax_admm.kernels.compiling import Size
 from fedjax_admm.kernels.elementwise._absolute import soft_threshold
 from fedjax_admm.kernels.elementwise._losses import huber_value, prox_huber
 from fedjax_admm.kernels.groups._radial import Axis, group_norm, radial_value, shrink_norm
 
 
-def group_l2_value(x: Array, weight: Real = 1.0, axis: Axis = -1) -> Array:
+def group_l2_value(x: Array, weight: Size = 1.0, axis: Axis = -1) -> Array:
     """Euclidean norm of groups, `g(x) = ||x||_2`.
 
     Derivative at the kink `x = 0`: 0.
@@ -21,7 +22,7 @@ def group_l2_value(x: Array, weight: Real = 1.0, axis: Axis = -1) -> Array:
     return radial_value(x, lambda norm: jnp.asarray(weight, norm.dtype) * norm, axis)
 
 
-def prox_group_l2(v: Array, step: Real, weight: Real = 1.0, axis: Axis = -1) -> Array:
+def prox_group_l2(v: Array, step: Size, weight: Size = 1.0, axis: Axis = -1) -> Array:
     """Proximal map of the Euclidean norm of groups, `g(x) = ||x||_2` along an axis or several.
 
     `Prox(v; step) = max(0, 1 - step / ||v||) v`, and 0 where `||v|| <= step`. Derivative at `v =
@@ -35,7 +36,7 @@ def prox_group_l2(v: Array, step: Real, weight: Real = 1.0, axis: Axis = -1) -> 
     return shrink_norm(v, lambda norm: jnp.maximum(norm - step.astype(norm.dtype), 0.0), axis)
 
 
-def sparse_group_value(x: Array, l1: Real, group: Real, axis: Axis = -1) -> Array:
+def sparse_group_value(x: Array, l1: Size, group: Size, axis: Axis = -1) -> Array:
     """Sparse group penalty, `g(x) = l1 ||x||_1 + group ||x||_2` along an axis or several.
 
     Derivative at the kinks `x_i = 0`: 0 in that entry.
@@ -46,7 +47,7 @@ def sparse_group_value(x: Array, l1: Real, group: Real, axis: Axis = -1) -> Arra
     return jnp.squeeze(total, axis).astype(x.dtype)
 
 
-def prox_sparse_group(v: Array, step: Real, l1: Real, group: Real, axis: Axis = -1) -> Array:
+def prox_sparse_group(v: Array, step: Size, l1: Size, group: Size, axis: Axis = -1) -> Array:
     """Proximal map of the sparse group penalty, `g(x) = l1 ||x||_1 + group ||x||_2`.
 
     `Prox(v; step) = max(0, 1 - step group / ||z||) z` with `z = S(v, step l1)`: the soft threshold
@@ -63,11 +64,11 @@ def prox_sparse_group(v: Array, step: Real, l1: Real, group: Real, axis: Axis = 
     of Computational and Graphical Statistics 22(2), 2013; Y.-L. Yu, "On Decomposing the Proximal
     Map", Advances in Neural Information Processing Systems 26, 2013 (the two maps in a row).
     """
-    v, step, l1, group = stepped(v, step, l1, group)
+    v, step, l1, group = matched(v, step, l1, group)
     return prox_group_l2(soft_threshold(v, step * l1), step * group, axis=axis)
 
 
-def cube_l2_value(x: Array, weight: Real = 1.0, axis: Axis = -1) -> Array:
+def cube_l2_value(x: Array, weight: Size = 1.0, axis: Axis = -1) -> Array:
     """Cube of the Euclidean norm, `g(x) = ||x||_2**3` along an axis or several.
 
     Derivative: `3 ||x|| x`, smooth: no kink.
@@ -77,7 +78,7 @@ def cube_l2_value(x: Array, weight: Real = 1.0, axis: Axis = -1) -> Array:
     )
 
 
-def prox_cube_l2(v: Array, step: Real, weight: Real = 1.0, axis: Axis = -1) -> Array:
+def prox_cube_l2(v: Array, step: Size, weight: Size = 1.0, axis: Axis = -1) -> Array:
     """Proximal map of the cube of the Euclidean norm, `g(x) = ||x||_2**3`.
 
     `Prox(v; step) = 2 v / (1 + sqrt(1 + 12 step ||v||))`: the norm r of the result solves `r + 3
@@ -99,7 +100,7 @@ def prox_cube_l2(v: Array, step: Real, weight: Real = 1.0, axis: Axis = -1) -> A
     return shrink_norm(v, shrink, axis)
 
 
-def group_huber_value(x: Array, delta: Real, axis: Axis = -1) -> Array:
+def group_huber_value(x: Array, delta: Size, axis: Axis = -1) -> Array:
     """Huber loss of the norm, `g(x) = ||x||**2 / 2` up to `||x|| = delta`, linear beyond.
 
     `delta (||x|| - delta / 2)` where `||x|| > delta`. Derivative: `min(1, delta / ||x||) x`, no
@@ -109,7 +110,7 @@ def group_huber_value(x: Array, delta: Real, axis: Axis = -1) -> Array:
     return radial_value(x, lambda norm: huber_value(norm, delta), axis)
 
 
-def prox_group_huber(v: Array, step: Real, delta: Real, axis: Axis = -1) -> Array:
+def prox_group_huber(v: Array, step: Size, delta: Size, axis: Axis = -1) -> Array:
     """Proximal map of the Huber loss of the norm, `g(x) = ||x||**2 / 2` up to `||x|| = delta`.
 
     `Prox(v; step) = v / (1 + step)` where `||v|| <= (1 + step) delta`, else `(1 - step delta /
@@ -126,5 +127,5 @@ def prox_group_huber(v: Array, step: Real, delta: Real, axis: Axis = -1) -> Arra
     Statistics 35(1), 1964 (the loss); Beck, 2017, theorem 6.18 (prox of a composition with the
     norm).
     """
-    v, step, delta = stepped(v, step, delta)
+    v, step, delta = matched(v, step, delta)
     return shrink_norm(v, lambda norm: prox_huber(norm, step, delta), axis)

@@ -4,12 +4,13 @@ import jax.numpy as jnp
 from jax import Array
 from jax.lax import broadcasted_iota, stop_gradient
 
-from fedjax_admm.kernels._arguments import Real, demand_entries, matched, weighed, widened
+from fedjax_admm.kernels._arguments import demand_entries, matched, undefined_by, weighed, widened
 from fedjax_admm.kernels._safe import safe_norm
+from fedjax_admm.kernels.compiling import Size
 from fedjax_admm.kernels.elementwise._absolute import soft_threshold
 
 
-def l1_minus_l2_value(x: Array, weight: Real, alpha: Real, axis: int = -1) -> Array:
+def l1_minus_l2_value(x: Array, weight: Size, alpha: Size, axis: int = -1) -> Array:
     """Difference of norms, `g(x) = ||x||_1 - alpha ||x||_2` along an axis.
 
     Derivative at the kinks `x_i = 0`: 0 in that entry.
@@ -21,7 +22,7 @@ def l1_minus_l2_value(x: Array, weight: Real, alpha: Real, axis: int = -1) -> Ar
     return jnp.squeeze(widened(weight) * difference, axis).astype(x.dtype)
 
 
-def prox_l1_minus_l2(v: Array, step: Real, weight: Real, alpha: Real, axis: int = -1) -> Array:
+def prox_l1_minus_l2(v: Array, step: Size, weight: Size, alpha: Size, axis: int = -1) -> Array:
     """Proximal map of a difference of norms, `g(x) = ||x||_1 - alpha ||x||_2`, for every step.
 
     `max_i |v_i| > step`: `Prox(v; step) = z (1 + alpha step / ||z||)` with the soft threshold `z =
@@ -58,4 +59,4 @@ def prox_l1_minus_l2(v: Array, step: Real, weight: Real, alpha: Real, axis: int 
     # The largest entry, moved away from 0 where alpha exceeds 1.
     single = side * jnp.maximum(side * wide - (1 - alpha) * step, 0.0)
     alone = jnp.where(largest, single, 0.0)
-    return jnp.where(sparse, alone, dense).astype(v.dtype)
+    return undefined_by(jnp.where(sparse, alone, dense), alpha).astype(v.dtype)

@@ -3,13 +3,14 @@
 import jax.numpy as jnp
 from jax import Array
 
-from fedjax_admm.kernels._arguments import Real, along, matched, stepped, widened
+from fedjax_admm.kernels._arguments import along, matched, widened
+from fedjax_admm.kernels.compiling import Size
 from fedjax_admm.kernels.elementwise._absolute import soft_threshold
 from fedjax_admm.kernels.groups._radial import kept_share, segment_norm
 
 
 def segments_l2_value(
-    x: Array, weights: Real, segments: Array, *, count: int, axis: int = -1
+    x: Array, weights: Size, segments: Array, *, count: int, axis: int = -1
 ) -> Array:
     """Weighted sum of the norms of segments, `g(x) = sum_s weights_s ||x_s||_2`.
 
@@ -21,7 +22,7 @@ def segments_l2_value(
 
 
 def prox_segments_l2(
-    v: Array, step: Real, weights: Real, segments: Array, *, count: int, axis: int = -1
+    v: Array, step: Size, weights: Size, segments: Array, *, count: int, axis: int = -1
 ) -> Array:
     """Proximal map of weighted norms of ragged groups, `g(x) = sum_s weights_s ||x_s||_2`.
 
@@ -42,7 +43,7 @@ def prox_segments_l2(
     variables", Journal of the Royal Statistical Society B 68, 2006; Parikh and Boyd, 2014, section
     6.5.1.
     """
-    v, step, weights = stepped(v, step, weights)
+    v, step, weights = matched(v, step, weights)
     norms, for_each_entry = segment_norm(v, segments, count, axis)
     threshold = widened(step) * widened(along(v, weights, axis))
     share = kept_share(norms, lambda norm: jnp.maximum(norm - threshold, 0.0))
@@ -50,7 +51,7 @@ def prox_segments_l2(
 
 
 def sparse_segments_value(
-    x: Array, l1: Real, weights: Real, segments: Array, *, count: int, axis: int = -1
+    x: Array, l1: Size, weights: Size, segments: Array, *, count: int, axis: int = -1
 ) -> Array:
     """Sparse penalty of ragged groups, `g(x) = sum_i l1_i |x_i| + sum_s weights_s ||x_s||_2`.
 
@@ -63,9 +64,9 @@ def sparse_segments_value(
 
 def prox_sparse_segments(
     v: Array,
-    step: Real,
-    l1: Real,
-    weights: Real,
+    step: Size,
+    l1: Size,
+    weights: Size,
     segments: Array,
     *,
     count: int,
@@ -89,6 +90,6 @@ def prox_sparse_segments(
     of Computational and Graphical Statistics 22(2), 2013; Y.-L. Yu, "On Decomposing the Proximal
     Map", Advances in Neural Information Processing Systems 26, 2013 (the two maps in a row).
     """
-    v, step, l1 = stepped(v, step, l1)
+    v, step, l1 = matched(v, step, l1)
     shrunk = soft_threshold(v, step * l1)
     return prox_segments_l2(shrunk, step, weights, segments, count=count, axis=axis)

@@ -6,7 +6,8 @@ of the penalty, so that every regime of the step carries over.
 
 from jax import Array
 
-from fedjax_admm.kernels._arguments import Real, matched, stepped
+from fedjax_admm.kernels._arguments import matched
+from fedjax_admm.kernels.compiling import Above1, Scale, Size
 from fedjax_admm.kernels.elementwise._folded_concave import mcp_value, scad_value
 from fedjax_admm.kernels.elementwise._smoothed_abs import smoothed_abs
 from fedjax_admm.kernels.elementwise._smoothed_folded_concave import (
@@ -16,7 +17,9 @@ from fedjax_admm.kernels.elementwise._smoothed_folded_concave import (
 from fedjax_admm.kernels.groups._radial import Axis, radial_value, shrink_norm
 
 
-def smoothed_group_mcp_value(x: Array, lam: Real, gamma: Real, mu: Real, axis: Axis = -1) -> Array:
+def smoothed_group_mcp_value(
+    x: Array, lam: Size, gamma: Scale, mu: Scale, axis: Axis = -1
+) -> Array:
     """Smoothed MCP of norms, `g(x) = P(h_mu(||x||_2))`, P as in `mcp_value`.
 
     `h_mu` as in `smoothed_abs`. Derivative: smooth at `x = 0`, where it is 0: no kink.
@@ -26,7 +29,7 @@ def smoothed_group_mcp_value(x: Array, lam: Real, gamma: Real, mu: Real, axis: A
 
 
 def prox_smoothed_group_mcp(
-    v: Array, step: Real, lam: Real, gamma: Real, mu: Real, axis: Axis = -1
+    v: Array, step: Size, lam: Size, gamma: Scale, mu: Scale, axis: Axis = -1
 ) -> Array:
     """Proximal map of the smoothed MCP of norms, `g(x) = P(h_mu(||x||_2))`.
 
@@ -36,11 +39,13 @@ def prox_smoothed_group_mcp(
 
     Reference: Mirzaeifard and Werner, smoothed link penalties.
     """
-    v, step, lam, gamma, mu = stepped(v, step, lam, gamma, mu)
+    v, step, lam, gamma, mu = matched(v, step, lam, gamma, mu)
     return shrink_norm(v, lambda norm: prox_smoothed_mcp(norm, step, lam, gamma, mu), axis)
 
 
-def smoothed_group_scad_value(x: Array, lam: Real, gamma: Real, mu: Real, axis: Axis = -1) -> Array:
+def smoothed_group_scad_value(
+    x: Array, lam: Size, gamma: Above1, mu: Scale, axis: Axis = -1
+) -> Array:
     """Smoothed SCAD of norms, `g(x) = P(h_mu(||x||_2))`, P as in `scad_value`.
 
     `h_mu` as in `smoothed_abs`. Derivative: smooth at `x = 0`, where it is 0: no kink.
@@ -50,7 +55,7 @@ def smoothed_group_scad_value(x: Array, lam: Real, gamma: Real, mu: Real, axis: 
 
 
 def prox_smoothed_group_scad(
-    v: Array, step: Real, lam: Real, gamma: Real, mu: Real, axis: Axis = -1
+    v: Array, step: Size, lam: Size, gamma: Above1, mu: Scale, axis: Axis = -1
 ) -> Array:
     """Proximal map of the smoothed SCAD of norms, `g(x) = P(h_mu(||x||_2))`.
 
@@ -60,5 +65,5 @@ def prox_smoothed_group_scad(
 
     Reference: Mirzaeifard and Werner, smoothed link penalties.
     """
-    v, step, lam, gamma, mu = stepped(v, step, lam, gamma, mu)
+    v, step, lam, gamma, mu = matched(v, step, lam, gamma, mu)
     return shrink_norm(v, lambda norm: prox_smoothed_scad(norm, step, lam, gamma, mu), axis)

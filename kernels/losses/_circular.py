@@ -6,7 +6,8 @@ import jax
 import jax.numpy as jnp
 from jax import Array
 
-from fedjax_admm.kernels._arguments import Real, demand_least, matched, widened
+from fedjax_admm.kernels._arguments import matched, widened
+from fedjax_admm.kernels.compiling import Size
 from fedjax_admm.kernels.losses._spectrum import resolvent
 
 
@@ -31,7 +32,7 @@ def least_squares_circular_value(
 
 
 def prox_least_squares_circular(
-    v: Array, step: Real, kernel: Array, target: Array, axes: Sequence[int] = (-1,)
+    v: Array, step: Size, kernel: Array, target: Array, axes: Sequence[int] = (-1,)
 ) -> Array:
     """Proximal map of least squares after a circular convolution, `g(x) = ||k * x - b||^2 / 2`.
 
@@ -51,11 +52,12 @@ def prox_least_squares_circular(
     convolution theorem; J. W. Cooley, P. A. W. Lewis, P. D. Welch, "The finite Fourier transform",
     IEEE Transactions on Audio and Electroacoustics 17(2), 1969.
     """
-    demand_least("step", step)
     (point,) = matched(v)
     v, step = matched(widened(point), step)
     v, kernel, target = _same_axes(v, kernel, target)
     sizes = [v.shape[axis] for axis in axes]
+    if v.size == 0:
+        return point
     k, signal, goal = (jnp.fft.rfftn(part, axes=axes) for part in (kernel, v, target))
     power = jnp.real(k) ** 2 + jnp.imag(k) ** 2
     share = resolvent(step, power)

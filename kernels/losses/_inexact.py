@@ -8,9 +8,9 @@ import jax
 import jax.numpy as jnp
 from jax import Array
 
-from fedjax_admm.kernels._arguments import Real
 from fedjax_admm.kernels._loops import scan
 from fedjax_admm.kernels._safe import safe_norm
+from fedjax_admm.kernels.compiling import Real, Size, checked, kernel
 
 
 class Optimizer(Protocol):
@@ -49,6 +49,7 @@ class InexactMemory(NamedTuple):
     optimizer: Any
 
 
+@checked
 def inexact_prox(value: Callable[..., Array], optimizer: Optimizer, steps: int) -> InexactProx:
     """Make an inexact proximal map of any smooth loss, by steps of an optimiser.
 
@@ -77,8 +78,9 @@ def inexact_prox(value: Callable[..., Array], optimizer: Optimizer, steps: int) 
     def init(start: Any) -> InexactMemory:
         return InexactMemory(start, optimizer.init(start))
 
+    @kernel
     def prox(
-        v: Any, step: Real, memory: InexactMemory, *parameters: Any, enough: Real | None = None
+        v: Any, step: Size, memory: InexactMemory, *parameters: Any, enough: Real | None = None
     ) -> tuple[Any, InexactMemory]:
         slope = jax.grad(lambda x: value(x, *parameters) + _pull(x, v, step))
 

@@ -7,7 +7,8 @@ import numpy as np
 from jax import Array
 from jax.core import Tracer
 
-from fedjax_admm.kernels._arguments import Real, check_system, matched, widened
+from fedjax_admm.kernels._arguments import check_system, matched, widened
+from fedjax_admm.kernels.compiling import Real, Size, checked, kernel
 from fedjax_admm.kernels.losses._spectrum import (
     coordinates,
     points_last,
@@ -34,8 +35,9 @@ class LeastSquaresFactor(NamedTuple):
     rest: Array
 
 
+@checked
 def least_squares_factor(
-    matrix: Array, target: Array, weights: Array | None = None
+    matrix: Array, target: Array, weights: Size | None = None
 ) -> LeastSquaresFactor:
     """Prepare the proximal map of `||A x - b||^2 / 2`, once for many steps and points.
 
@@ -105,6 +107,7 @@ def least_squares_value(x: Array, factor: LeastSquaresFactor, axis: int = -1) ->
     return (0.5 * sums).astype(matched(x)[0].dtype)
 
 
+@checked
 def prox_least_squares(
     v: Array,
     step: Real,
@@ -133,6 +136,11 @@ def prox_least_squares(
     """
     if target is not None:
         factor = least_squares_factor(cast(Array, factor), target)
+    return _moved(v, step, cast(LeastSquaresFactor, factor), axis)
+
+
+@kernel
+def _moved(v: Array, step: Size, factor: LeastSquaresFactor, axis: int) -> Array:
     point, step, (basis, spectrum, solution, _) = points_last(v, step, factor, axis)
     spectrum = spread(spectrum, point.ndim)
     share = spectrum * resolvent(step, spectrum)

@@ -7,7 +7,8 @@ import numpy as np
 from jax import Array
 from jax.core import Tracer
 
-from fedjax_admm.kernels._arguments import Real, check_system, matched, widened
+from fedjax_admm.kernels._arguments import check_system, matched, widened
+from fedjax_admm.kernels.compiling import Size, checked
 from fedjax_admm.kernels.losses._spectrum import (
     coordinates,
     points_last,
@@ -32,6 +33,7 @@ class QuadraticFactor(NamedTuple):
     slope: Array
 
 
+@checked
 def quadratic_factor(matrix: Array, linear: Array) -> QuadraticFactor:
     """Prepare the proximal map of `x^T Q x / 2 + q^T x`, once for many steps and points.
 
@@ -93,7 +95,7 @@ def quadratic_value(x: Array, factor: QuadraticFactor, axis: int = -1) -> Array:
     return jnp.sum(values, -1).astype(matched(x)[0].dtype)
 
 
-def prox_quadratic(v: Array, step: Real, factor: QuadraticFactor, axis: int = -1) -> Array:
+def prox_quadratic(v: Array, step: Size, factor: QuadraticFactor, axis: int = -1) -> Array:
     """Proximal map of a convex quadratic, `g(x) = x^T Q x / 2 + q^T x`.
 
     `Prox(v; step) = (I + step Q)^-1 (v - step q)`, computed as `v - sum_i w_i (s_i <w_i, v> + d_i)

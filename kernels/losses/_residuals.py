@@ -9,8 +9,9 @@ from collections.abc import Callable
 import jax.numpy as jnp
 from jax import Array
 
-from fedjax_admm.kernels._arguments import Real, demand_least, matched, widened
+from fedjax_admm.kernels._arguments import matched, widened
 from fedjax_admm.kernels._safe import safe_ratio, scaled_norm
+from fedjax_admm.kernels.compiling import Real, Share, Size
 from fedjax_admm.kernels.elementwise._absolute import prox_pinball, soft_threshold
 from fedjax_admm.kernels.elementwise._losses import prox_logistic
 
@@ -24,7 +25,7 @@ def absolute_residual_value(x: Array, row: Array, target: Real, axis: int = -1) 
     return (rest * jnp.sign(rest)).astype(point.dtype)
 
 
-def prox_absolute_residual(v: Array, step: Real, row: Array, target: Real, axis: int = -1) -> Array:
+def prox_absolute_residual(v: Array, step: Size, row: Array, target: Real, axis: int = -1) -> Array:
     """Proximal map of the absolute loss of one sample, `g(x) = |<a, x> - b|`.
 
     `Prox(v; step) = v - a min(max(r / ||a||^2, -step), step)` with the residual `r = <a, v> - b`; v
@@ -37,7 +38,6 @@ def prox_absolute_residual(v: Array, step: Real, row: Array, target: Real, axis:
     Reference: Combettes and Pesquet, 2011, table 10.1, property x (one direction), with the soft
     threshold; P. Bloomfield and W. L. Steiger, "Least Absolute Deviations", Birkhauser 1983.
     """
-    demand_least("step", step)
 
     def scalar(r: Array, step: Array, length: Array) -> Array:
         return soft_threshold(r, step * length)
@@ -46,7 +46,7 @@ def prox_absolute_residual(v: Array, step: Real, row: Array, target: Real, axis:
 
 
 def pinball_residual_value(
-    x: Array, row: Array, target: Real, quantile: Real, axis: int = -1
+    x: Array, row: Array, target: Real, quantile: Share, axis: int = -1
 ) -> Array:
     """Quantile loss of one sample, `g(x) = max(q r, (q - 1) r)` with `r = <a, x> - b`.
 
@@ -61,7 +61,7 @@ def pinball_residual_value(
 
 
 def prox_pinball_residual(
-    v: Array, step: Real, row: Array, target: Real, quantile: Real, axis: int = -1
+    v: Array, step: Size, row: Array, target: Real, quantile: Share, axis: int = -1
 ) -> Array:
     """Proximal map of the quantile loss of one sample, `g(x) = max(q r, (q - 1) r)`.
 
@@ -77,7 +77,6 @@ def prox_pinball_residual(
     Reference: R. Koenker and G. Bassett, "Regression Quantiles", Econometrica 46, 1978 (the loss);
     Combettes and Pesquet, 2011, table 10.1, property x (one direction).
     """
-    demand_least("step", step)
 
     def scalar(r: Array, step: Array, length: Array) -> Array:
         return prox_pinball(r, step * length, jnp.asarray(quantile, r.dtype))
@@ -95,7 +94,7 @@ def logistic_residual_value(x: Array, row: Array, target: Real, axis: int = -1) 
     return jnp.logaddexp(0.0 * rest, -rest).astype(point.dtype)
 
 
-def prox_logistic_residual(v: Array, step: Real, row: Array, target: Real, axis: int = -1) -> Array:
+def prox_logistic_residual(v: Array, step: Size, row: Array, target: Real, axis: int = -1) -> Array:
     """Proximal map of the logistic loss of one sample, `g(x) = log(1 + exp(-(<a, x> - b)))`.
 
     `Prox(v; step) = v + a (s - r) / ||a||^2` with the residual `r = <a, v> - b` and the root s of
@@ -113,7 +112,6 @@ def prox_logistic_residual(v: Array, step: Real, row: Array, target: Real, axis:
     Reference: D. R. Cox, "The Regression Analysis of Binary Sequences", 1958 (the loss); Combettes
     and Pesquet, 2011, table 10.1, property x (one direction).
     """
-    demand_least("step", step)
 
     def scalar(r: Array, step: Array, length: Array) -> Array:
         root = prox_logistic(r * length, step * length * length)

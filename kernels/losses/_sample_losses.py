@@ -3,8 +3,9 @@
 import jax.numpy as jnp
 from jax import Array
 
-from fedjax_admm.kernels._arguments import Real, matched
+from fedjax_admm.kernels._arguments import matched
 from fedjax_admm.kernels._gaps import approximate, with_gap
+from fedjax_admm.kernels.compiling import Share, Size
 from fedjax_admm.kernels.elementwise._absolute import prox_l1, prox_pinball
 from fedjax_admm.kernels.elementwise._losses import prox_logistic
 from fedjax_admm.kernels.losses._samples import SampleFactor, SampleProx, precompose_samples
@@ -24,7 +25,7 @@ def absolute_loss_value(x: Array, factor: SampleFactor, axis: int = -1) -> Array
 @approximate
 def prox_absolute_loss(
     v: Array,
-    step: Real,
+    step: Size,
     factor: SampleFactor,
     start: Array | None = None,
     rounds: int = 30,
@@ -54,7 +55,7 @@ def prox_absolute_loss(
     return with_gap(precompose_samples(prox_l1, rounds))(v, step, factor, start=start, axis=axis)
 
 
-def pinball_loss_value(x: Array, factor: SampleFactor, quantile: Real, axis: int = -1) -> Array:
+def pinball_loss_value(x: Array, factor: SampleFactor, quantile: Share, axis: int = -1) -> Array:
     """Quantile loss of samples, `g(x) = sum_i max(q r_i, (q - 1) r_i)` with `r_i = <a_i, x> - b_i`.
 
     A positive residual, a prediction above the target, costs q: regression on the quantile tau of
@@ -70,9 +71,9 @@ def pinball_loss_value(x: Array, factor: SampleFactor, quantile: Real, axis: int
 @approximate
 def prox_pinball_loss(
     v: Array,
-    step: Real,
+    step: Size,
     factor: SampleFactor,
-    quantile: Real,
+    quantile: Share,
     start: Array | None = None,
     rounds: int = 30,
     axis: int = -1,
@@ -112,7 +113,7 @@ def logistic_loss_value(x: Array, factor: SampleFactor, axis: int = -1) -> Array
 @approximate
 def prox_logistic_loss(
     v: Array,
-    step: Real,
+    step: Size,
     factor: SampleFactor,
     start: Array | None = None,
     rounds: int = 30,

@@ -16,10 +16,11 @@ import numpy as np
 from jax import Array
 from jax.core import Tracer
 
-from fedjax_admm.kernels._arguments import Real, check_system, demand_proxes, matched, widened
+from fedjax_admm.kernels._arguments import check_system, demand_proxes, matched, widened
 from fedjax_admm.kernels._gaps import approximate
 from fedjax_admm.kernels._loops import scan, while_loop
 from fedjax_admm.kernels._safe import safe_norm, safe_ratio
+from fedjax_admm.kernels.compiling import Size, checked
 from fedjax_admm.kernels.losses._spectrum import points_last, spread, take_back
 from fedjax_admm.kernels.matrices._decompositions import decompose, times
 
@@ -64,6 +65,7 @@ class SampleProx(NamedTuple):
     residual: Array
 
 
+@checked
 def sample_factor(matrix: Array, target: Array) -> SampleFactor:
     """Prepare the proximal maps of `sum_i phi(<a_i, x> - b_i)`, once for many steps and points.
 
@@ -100,6 +102,7 @@ def sample_factor(matrix: Array, target: Array) -> SampleFactor:
     return SampleFactor(matrix, target, left, values * values, weight)
 
 
+@checked
 def precompose_samples(prox: Callable[..., Array], rounds: int = 30) -> Callable[..., Array]:
     """Make the proximal map of a loss of samples, `g(x) = sum_i phi(<a_i, x> - b_i)`.
 
@@ -126,7 +129,7 @@ def precompose_samples(prox: Callable[..., Array], rounds: int = 30) -> Callable
     @approximate
     def mapped(
         v: Array,
-        step: Real,
+        step: Size,
         factor: SampleFactor,
         *parameters: Any,
         start: Array | None = None,

@@ -6,7 +6,7 @@ import jax
 import jax.numpy as jnp
 from jax import Array
 
-from fedjax_admm.kernels._arguments import matched, stepped, widened
+from fedjax_admm.kernels._arguments import matched, widened
 from fedjax_admm.kernels.matrices._decompositions import times
 
 
@@ -14,7 +14,7 @@ def points_last(v: Array, step: Any, factor: Any, axis: int) -> tuple[Array, Arr
     """Return points with their coordinates last, the step (0 if None) and the factor, widened."""
     (v,) = matched(v)
     leaves, shape = jax.tree.flatten(factor)
-    wide, step, *leaves = stepped(widened(v), 0.0 if step is None else step, *leaves)
+    wide, step, *leaves = matched(widened(v), 0.0 if step is None else step, *leaves)
     if step.ndim:
         step = jnp.moveaxis(step, axis, -1)
     return jnp.moveaxis(wide, axis, -1), step, jax.tree.unflatten(shape, leaves)

@@ -3,7 +3,8 @@
 import jax.numpy as jnp
 from jax import Array
 
-from fedjax_admm.kernels._arguments import Real, demand_least, matched, widened
+from fedjax_admm.kernels._arguments import matched, widened
+from fedjax_admm.kernels.compiling import Size
 from fedjax_admm.kernels.elementwise._barriers import log_barrier_value, prox_log_barrier
 from fedjax_admm.kernels.matrices._decompositions import decompose_symmetric
 from fedjax_admm.kernels.matrices._spectra import eigenvalue_map
@@ -24,7 +25,7 @@ def project_psd(v: Array, decomposition: str | None = None) -> Array:
     return eigenvalue_map(v, lambda values: jnp.maximum(values, 0.0), decomposition=decomposition)
 
 
-def log_det_value(x: Array, weight: Real = 1.0, *, decomposition: str | None = None) -> Array:
+def log_det_value(x: Array, weight: Size = 1.0, *, decomposition: str | None = None) -> Array:
     """Logarithmic barrier of the positive definite matrices, `g(x) = -log det x`.
 
     Infinite where an eigenvalue is not positive; the symmetric part of `x` counts. Derivative:
@@ -40,7 +41,7 @@ def log_det_value(x: Array, weight: Real = 1.0, *, decomposition: str | None = N
 
 
 def prox_log_det(
-    v: Array, step: Real, weight: Real = 1.0, *, decomposition: str | None = None
+    v: Array, step: Size, weight: Size = 1.0, *, decomposition: str | None = None
 ) -> Array:
     """Proximal map of the log-det barrier, `g(x) = -log det x` on positive definite matrices.
 
@@ -52,5 +53,4 @@ def prox_log_det(
 
     Reference: Parikh and Boyd, 2014, section 6.7.5; Boyd and Vandenberghe, 2004, section 11.6.1.
     """
-    demand_least("step", step)
     return eigenvalue_map(v, prox_log_barrier, step, weight, decomposition=decomposition)

@@ -2,7 +2,7 @@
 
 from jax import Array
 
-from fedjax_admm.kernels._arguments import Real, demand_least
+from fedjax_admm.kernels.compiling import Size
 from fedjax_admm.kernels.matrices._spectra import singular_values, spectral_map
 from fedjax_admm.kernels.vectors._k_support import prox_top_k_envelope, top_k_envelope_value
 
@@ -17,7 +17,7 @@ def rank_envelope_value(x: Array, k: int, decomposition: str | None = None) -> A
     return top_k_envelope_value(singular_values(x, decomposition), k)
 
 
-def prox_rank_envelope(v: Array, step: Real, k: int, decomposition: str | None = None) -> Array:
+def prox_rank_envelope(v: Array, step: Size, k: int, decomposition: str | None = None) -> Array:
     """Proximal map of the quadratic envelope of the indicator of matrices of rank at most `k`.
 
     `Prox(v; step) = U diag(prox_top_k_envelope(s, step, k)) V^T` where `v = U diag(s) V^T`: from
@@ -34,7 +34,6 @@ def prox_rank_envelope(v: Array, step: Real, k: int, decomposition: str | None =
     Computer Vision 120, 2016; F. Andersson, M. Carlsson and C. Olsson, "Convex envelopes for fixed
     rank approximation", Optimization Letters 11, 2017.
     """
-    demand_least("step", step)
 
     def shrink(values: Array, step: Array) -> Array:
         return prox_top_k_envelope(values, step, k)

@@ -17,6 +17,8 @@ def project_hankel(v: Array) -> Array:
     Transactions on Acoustics, Speech, and Signal Processing 36(1), 1988.
     """
     (v,) = matched(v)
+    if v.size == 0:
+        return v
     rows, columns = v.shape[-2:]
     places = np.add.outer(np.arange(rows), np.arange(columns))
     lengths = np.bincount(places.ravel())

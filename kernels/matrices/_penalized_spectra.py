@@ -5,7 +5,8 @@ from collections.abc import Callable
 import jax.numpy as jnp
 from jax import Array
 
-from fedjax_admm.kernels._arguments import Real, demand_least, demand_proxes, matched
+from fedjax_admm.kernels._arguments import demand_proxes, matched
+from fedjax_admm.kernels.compiling import Above1, Real, Scale, Size
 from fedjax_admm.kernels.elementwise._concave import log_sum_value, prox_log_sum
 from fedjax_admm.kernels.elementwise._folded_concave import (
     mcp_value,
@@ -34,7 +35,7 @@ def spectral_value(
 
 def prox_spectral(
     v: Array,
-    step: Real,
+    step: Size,
     prox: Callable[..., Array],
     *parameters: Real,
     decomposition: str | None = None,
@@ -57,18 +58,19 @@ def prox_spectral(
     AAAI Conference on Artificial Intelligence, 2015, proposition 1; A. S. Lewis, "The convex
     analysis of unitarily invariant matrix functions", Journal of Convex Analysis 2, 1995.
     """
-    demand_least("step", step)
     demand_proxes("prox_spectral", prox)
     return spectral_map(v, prox, step, *parameters, decomposition=decomposition)
 
 
-def spectral_mcp_value(x: Array, lam: Real, gamma: Real, decomposition: str | None = None) -> Array:
+def spectral_mcp_value(
+    x: Array, lam: Size, gamma: Scale, decomposition: str | None = None
+) -> Array:
     """Minimax concave penalty of the singular values, `g(x) = sum mcp(s_i(x))`."""
     return spectral_value(x, mcp_value, lam, gamma, decomposition=decomposition)
 
 
 def prox_spectral_mcp(
-    v: Array, step: Real, lam: Real, gamma: Real, decomposition: str | None = None
+    v: Array, step: Size, lam: Size, gamma: Scale, decomposition: str | None = None
 ) -> Array:
     """Proximal map of the minimax concave penalty of the singular values, `g(x) = sum mcp(s_i(x))`.
 
@@ -81,19 +83,18 @@ def prox_spectral_mcp(
     C.-H. Zhang, "Nearly unbiased variable selection under minimax concave penalty", Annals of
     Statistics 38(2), 2010 (the penalty).
     """
-    demand_least("step", step)
     return prox_spectral(v, step, prox_mcp, lam, gamma, decomposition=decomposition)
 
 
 def spectral_scad_value(
-    x: Array, lam: Real, gamma: Real, decomposition: str | None = None
+    x: Array, lam: Size, gamma: Above1, decomposition: str | None = None
 ) -> Array:
     """Smoothly clipped absolute deviation of the singular values, `g(x) = sum scad(s_i(x))`."""
     return spectral_value(x, scad_value, lam, gamma, decomposition=decomposition)
 
 
 def prox_spectral_scad(
-    v: Array, step: Real, lam: Real, gamma: Real, decomposition: str | None = None
+    v: Array, step: Size, lam: Size, gamma: Above1, decomposition: str | None = None
 ) -> Array:
     """Proximal map of SCAD of the singular values, `g(x) = sum scad(s_i(x))`.
 
@@ -106,19 +107,18 @@ def prox_spectral_scad(
     J. Fan and R. Li, "Variable selection via nonconcave penalized likelihood and its oracle
     properties", Journal of the American Statistical Association 96, 2001 (the penalty).
     """
-    demand_least("step", step)
     return prox_spectral(v, step, prox_scad, lam, gamma, decomposition=decomposition)
 
 
 def spectral_log_det_value(
-    x: Array, weight: Real, epsilon: Real, decomposition: str | None = None
+    x: Array, weight: Size, epsilon: Scale, decomposition: str | None = None
 ) -> Array:
     """Log-determinant surrogate of the rank, `g(x) = sum log(1 + s_i(x) / epsilon)`."""
     return spectral_value(x, log_sum_value, weight, epsilon, decomposition=decomposition)
 
 
 def prox_spectral_log_det(
-    v: Array, step: Real, weight: Real, epsilon: Real, decomposition: str | None = None
+    v: Array, step: Size, weight: Size, epsilon: Scale, decomposition: str | None = None
 ) -> Array:
     """Proximal map of the log-determinant surrogate, `g(x) = sum log(1 + s_i(x) / epsilon)`.
 
@@ -132,5 +132,4 @@ def prox_spectral_log_det(
     applications to Hankel and Euclidean distance matrices", American Control Conference, 2003 (the
     penalty).
     """
-    demand_least("step", step)
     return prox_spectral(v, step, prox_log_sum, weight, epsilon, decomposition=decomposition)

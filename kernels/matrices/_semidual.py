@@ -14,9 +14,10 @@ import jax.numpy as jnp
 from jax import Array
 from jax.lax import stop_gradient
 
-from fedjax_admm.kernels._arguments import Real, matched, widened
+from fedjax_admm.kernels._arguments import matched, widened
 from fedjax_admm.kernels._loops import while_loop
 from fedjax_admm.kernels._safe import safe_ratio, unit_of
+from fedjax_admm.kernels.compiling import Real
 
 _SWEEPS = 3  # after a step of Newton's method that failed
 
@@ -45,8 +46,11 @@ def transported(
     if v.ndim < 2:
         raise ValueError(f"matrices have at least two axes, but the shape is {v.shape}.")
     batch, (m, n) = v.shape[:-2], v.shape[-2:]
-    rows = jnp.broadcast_to(widened(above), (*batch, m)).reshape(-1, m)
-    columns = jnp.broadcast_to(widened(beside), (*batch, n)).reshape(-1, n)
+    rows = jnp.broadcast_to(widened(above), (*batch, m))
+    columns = jnp.broadcast_to(widened(beside), (*batch, n))
+    if v.size == 0:  # no sum is but 0
+        return v, jnp.max(jnp.concatenate([rows, columns], -1), -1, initial=0).astype(v.dtype)
+    rows, columns = rows.reshape(-1, m), columns.reshape(-1, n)
     solve = partial(_one, distance, iterations, tolerance)
     found, missed = jax.vmap(solve)(widened(v).reshape(-1, m, n), rows, columns)
     return found.reshape(v.shape).astype(v.dtype), missed.reshape(batch).astype(v.dtype)

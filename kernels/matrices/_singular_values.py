@@ -3,13 +3,14 @@
 import jax.numpy as jnp
 from jax import Array
 
-from fedjax_admm.kernels._arguments import Real, demand_least, matched
+from fedjax_admm.kernels._arguments import matched
+from fedjax_admm.kernels.compiling import Size
 from fedjax_admm.kernels.elementwise._absolute import prox_l1
 from fedjax_admm.kernels.matrices._spectra import singular_values, spectral_map
 from fedjax_admm.kernels.vectors._l1_ball import project_l1_ball
 
 
-def nuclear_value(x: Array, weight: Real = 1.0, *, decomposition: str | None = None) -> Array:
+def nuclear_value(x: Array, weight: Size = 1.0, *, decomposition: str | None = None) -> Array:
     """Nuclear norm, `g(x) = sum s_i(x)`, the sum of the singular values.
 
     Derivative: `U V^T` over the positive singular values, the subgradient with the smallest norm.
@@ -23,7 +24,7 @@ def nuclear_value(x: Array, weight: Real = 1.0, *, decomposition: str | None = N
 
 
 def prox_nuclear(
-    v: Array, step: Real, weight: Real = 1.0, *, decomposition: str | None = None
+    v: Array, step: Size, weight: Size = 1.0, *, decomposition: str | None = None
 ) -> Array:
     """Proximal map of the nuclear norm, `g(x) = sum s_i(x)`: singular value thresholding.
 
@@ -44,7 +45,6 @@ def prox_nuclear(
     Fazel and P. A. Parrilo, "Guaranteed minimum-rank solutions of linear matrix equations via
     nuclear norm minimization", SIAM Review 52(3), 2010.
     """
-    demand_least("step", step)
     return spectral_map(v, prox_l1, step, weight, decomposition=decomposition)
 
 
@@ -74,7 +74,7 @@ def project_rank(v: Array, k: int, decomposition: str | None = None) -> Array:
     return spectral_map(v, keep, decomposition=decomposition)
 
 
-def project_spectral_ball(v: Array, radius: Real, decomposition: str | None = None) -> Array:
+def project_spectral_ball(v: Array, radius: Size, decomposition: str | None = None) -> Array:
     """Project onto the ball of the spectral norm, `max_i s_i(x) <= radius`.
 
     `U diag(min(s, radius)) V^T` where `v = U diag(s) V^T`. Points in the ball come back unchanged,
@@ -89,7 +89,7 @@ def project_spectral_ball(v: Array, radius: Real, decomposition: str | None = No
     return spectral_map(v, jnp.minimum, radius, decomposition=decomposition)
 
 
-def project_nuclear_ball(v: Array, radius: Real, decomposition: str | None = None) -> Array:
+def project_nuclear_ball(v: Array, radius: Size, decomposition: str | None = None) -> Array:
     """Project onto the ball of the nuclear norm, `sum s_i(x) <= radius`.
 
     `U diag(p) V^T` where `v = U diag(s) V^T` and p is the projection of s onto the l1 ball, `max(s

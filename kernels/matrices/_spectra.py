@@ -8,7 +8,8 @@ import jax
 import jax.numpy as jnp
 from jax import Array
 
-from fedjax_admm.kernels._arguments import Real, matched, widened
+from fedjax_admm.kernels._arguments import matched, widened
+from fedjax_admm.kernels.compiling import Real
 from fedjax_admm.kernels.matrices._decompositions import decompose, decompose_symmetric, times
 
 

@@ -5,9 +5,9 @@ import jax.numpy as jnp
 from jax import Array
 from jax.lax import stop_gradient
 
-from fedjax_admm.kernels._arguments import Real
 from fedjax_admm.kernels._gaps import approximate
 from fedjax_admm.kernels._loops import while_loop
+from fedjax_admm.kernels.compiling import Size
 from fedjax_admm.kernels.matrices._semidual import Distance, transported
 
 
@@ -60,8 +60,8 @@ _ENTROPIC = Distance(_entropic_rows, lambda x: x, _entropic_shifts, euclidean=Fa
 @approximate
 def project_transport(
     v: Array,
-    row_marginals: Real,
-    column_marginals: Real,
+    row_marginals: Size,
+    column_marginals: Size,
     iterations: int = 400,
     tolerance: float | None = None,
 ) -> tuple[Array, Array]:
@@ -116,8 +116,8 @@ def project_birkhoff(
 @approximate
 def project_kl_transport(
     v: Array,
-    row_marginals: Real,
-    column_marginals: Real,
+    row_marginals: Size,
+    column_marginals: Size,
     iterations: int = 400,
     tolerance: float | None = None,
 ) -> tuple[Array, Array]:

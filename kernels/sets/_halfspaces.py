@@ -7,8 +7,9 @@ normal nor a short one leaves the range of the dtype.
 import jax.numpy as jnp
 from jax import Array
 
-from fedjax_admm.kernels._arguments import Real, along, matched, widened
+from fedjax_admm.kernels._arguments import along, matched, widened
 from fedjax_admm.kernels._safe import scaled_norm
+from fedjax_admm.kernels.compiling import Real, Upper
 
 
 def project_halfspace(v: Array, normal: Array, offset: Real, axis: int = -1) -> Array:
@@ -50,7 +51,7 @@ def project_hyperplane(v: Array, normal: Array, offset: Real, axis: int = -1) ->
     return _moved(v, scaled, (level - there) / length)
 
 
-def project_hyperslab(v: Array, normal: Array, lower: Real, upper: Real, axis: int = -1) -> Array:
+def project_hyperslab(v: Array, normal: Array, lower: Real, upper: Upper, axis: int = -1) -> Array:
     """Project onto the slab `C = {x: lower <= <normal, x> <= upper}` along an axis.
 
     With `p = <normal, v>`: `Prox(v; step) = v - (max(p - upper, 0) + min(p - lower, 0)) /

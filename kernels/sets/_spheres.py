@@ -4,11 +4,12 @@ import jax.numpy as jnp
 from jax import Array
 from jax.lax import broadcasted_iota
 
-from fedjax_admm.kernels._arguments import Real, matched
+from fedjax_admm.kernels._arguments import matched, undefined_by
 from fedjax_admm.kernels._safe import scaled_norm
+from fedjax_admm.kernels.compiling import Size
 
 
-def project_l2_sphere(v: Array, radius: Real, axis: int = -1) -> Array:
+def project_l2_sphere(v: Array, radius: Size, axis: int = -1) -> Array:
     """Project onto the Euclidean sphere, `C = {x: ||x||_2 = radius}` along an axis.
 
     `Prox(v; step) = radius v / ||v||_2`. Ties, at `v = 0`: every point of the sphere is nearest,
@@ -29,4 +30,5 @@ def project_l2_sphere(v: Array, radius: Real, axis: int = -1) -> Array:
     first = broadcasted_iota(jnp.int32, v.shape, axis % v.ndim) == 0
     radius = radius.astype(norm.dtype)
     stretched = scaled * (radius / jnp.where(zero, 1.0, norm))
-    return jnp.where(zero, jnp.where(first, radius, 0.0), stretched).astype(v.dtype)
+    found = jnp.where(zero, jnp.where(first, radius, 0.0), stretched)
+    return undefined_by(found, radius).astype(v.dtype)

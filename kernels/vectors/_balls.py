@@ -3,11 +3,12 @@
 import jax.numpy as jnp
 from jax import Array
 
-from fedjax_admm.kernels._arguments import Real, matched, widened
+from fedjax_admm.kernels._arguments import matched, widened
 from fedjax_admm.kernels._safe import scaled_norm
+from fedjax_admm.kernels.compiling import Size
 
 
-def project_l2_ball(v: Array, radius: Real, axis: int = -1) -> Array:
+def project_l2_ball(v: Array, radius: Size, axis: int = -1) -> Array:
     """Project onto the Euclidean ball `||x||_2 <= radius` along an axis.
 
     `v` where `||v|| <= radius`, else `radius v / ||v||`. Points in the ball come back unchanged,

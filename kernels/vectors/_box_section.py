@@ -4,13 +4,14 @@ import jax.numpy as jnp
 from jax import Array
 from jax.lax import stop_gradient
 
-from fedjax_admm.kernels._arguments import Real, along, matched, widened
+from fedjax_admm.kernels._arguments import along, matched, widened
 from fedjax_admm.kernels._safe import unit_of
+from fedjax_admm.kernels.compiling import Real, Upper
 from fedjax_admm.kernels.vectors._thresholds import clipped_part
 
 
 def project_box_section(
-    v: Array, lower: Real, upper: Real, weights: Real, total: Real, axis: int = -1
+    v: Array, lower: Real, upper: Upper, weights: Real, total: Real, axis: int = -1
 ) -> Array:
     """Project onto a box cut by a hyperplane, `lower <= x <= upper`, `<weights, x> = total`.
 
@@ -37,10 +38,10 @@ def project_box_section(
     wide = jnp.broadcast_arrays(*(widened(part) for part in (v, lower, upper, weights)))
     v, lower, upper, weights = wide
     total = jnp.broadcast_to(widened(total), jnp.sum(v, axis=axis, keepdims=True).shape)
-    unit = unit_of(jnp.max(jnp.abs(weights), axis=axis, keepdims=True))
+    unit = unit_of(jnp.max(jnp.abs(weights), axis=axis, keepdims=True, initial=0))
     weights, total = weights / unit, total / unit
     sizes = jnp.abs(jnp.clip(v, lower, upper))
-    size = jnp.maximum(jnp.max(sizes, axis=axis, keepdims=True), jnp.abs(total))
+    size = jnp.maximum(jnp.max(sizes, axis=axis, keepdims=True, initial=0), jnp.abs(total))
     scale = unit_of(jnp.maximum(size, 1.0))
     v, lower, upper, total = (part / scale for part in (v, lower, upper, total))
     found = scale * clipped_part(v, lower, upper, weights, total, axis)

@@ -4,14 +4,15 @@ import jax
 import jax.numpy as jnp
 from jax import Array, lax
 
-from fedjax_admm.kernels._arguments import Real, along, matched, widened
+from fedjax_admm.kernels._arguments import along, matched, undefined_by, widened
 from fedjax_admm.kernels._loops import scan, while_loop
 from fedjax_admm.kernels._safe import safe_ratio
+from fedjax_admm.kernels.compiling import Size
 from fedjax_admm.kernels.vectors._thresholds import headroom
 
 
 def project_isotonic(
-    v: Array, weights: Real = 1.0, axis: int = -1, increasing: bool = True
+    v: Array, weights: Size = 1.0, axis: int = -1, increasing: bool = True
 ) -> Array:
     """Project onto the ordered cone `x_1 <= x_2 <= ... <= x_n` along an axis.
 
@@ -37,7 +38,7 @@ def project_isotonic(
     v, weights = (jnp.broadcast_to(widened(part), places) for part in (v, weights))
     v, weights = jnp.moveaxis(v, axis, -1), jnp.moveaxis(weights, axis, -1)
     found = ordered_fit(v, weights) if increasing else -ordered_fit(-v, weights)
-    return jnp.moveaxis(found.astype(dtype), -1, axis)
+    return jnp.moveaxis(undefined_by(found, weights).astype(dtype), -1, axis)
 
 
 @jax.custom_jvp

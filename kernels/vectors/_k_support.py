@@ -12,13 +12,14 @@ import jax.numpy as jnp
 from jax import Array
 from jax.lax import stop_gradient
 
-from fedjax_admm.kernels._arguments import Real, matched, stepped, undefined_by, weighed, widened
+from fedjax_admm.kernels._arguments import matched, undefined_by, weighed, widened
 from fedjax_admm.kernels._safe import safe_ratio, unit_of
+from fedjax_admm.kernels.compiling import Size
 from fedjax_admm.kernels.vectors._ranks import largest
 from fedjax_admm.kernels.vectors._thresholds import falling_root
 
 
-def k_support_value(x: Array, weight: Real, k: int, axis: int = -1) -> Array:
+def k_support_value(x: Array, weight: Size, k: int, axis: int = -1) -> Array:
     """Half the squared k-support norm along an axis.
 
     `g(x) = (sum_T x_i**2 + (sum_R |x_i|)**2 / (k - |T|)) / 2`, where the large entries T and the
@@ -31,7 +32,7 @@ def k_support_value(x: Array, weight: Real, k: int, axis: int = -1) -> Array:
     return jnp.squeeze(widened(weight) * (0.5 * (top + rest) * scale * scale), axis).astype(x.dtype)
 
 
-def prox_k_support(v: Array, step: Real, weight: Real, k: int, axis: int = -1) -> Array:
+def prox_k_support(v: Array, step: Size, weight: Size, k: int, axis: int = -1) -> Array:
     """Proximal map of half the squared k-support norm along an axis.
 
     `Prox(v; step) = v / (1 + step)` where `|v_i| >= c`, else the soft threshold of `v` by `c step /
@@ -52,6 +53,8 @@ def prox_k_support(v: Array, step: Real, weight: Real, k: int, axis: int = -1) -
     Machine Learning Research 17, 2016 (the weights). The level is derived in the comments.
     """
     v, step = weighed(v, step, weight)
+    if v.size == 0:
+        return v
     by = widened(step)
     kept = 1 / (1 + by)
     wide = widened(v)
@@ -75,7 +78,7 @@ def top_k_envelope_value(x: Array, k: int, axis: int = -1) -> Array:
     return jnp.squeeze(0.5 * rest * scale * scale, axis).astype(x.dtype)
 
 
-def prox_top_k_envelope(v: Array, step: Real, k: int, axis: int = -1) -> Array:
+def prox_top_k_envelope(v: Array, step: Size, k: int, axis: int = -1) -> Array:
     """Proximal map of the quadratic envelope of the indicator of at most `k` nonzero entries.
 
     For `step < 1` it is that of half the squared k-support norm at the step `step / (1 - step)` and
@@ -97,7 +100,9 @@ def prox_top_k_envelope(v: Array, step: Real, k: int, axis: int = -1) -> Array:
     2019 (minimisers from the step 1 on); F. Andersson, M. Carlsson and C. Olsson, "Convex envelopes
     for fixed rank approximation", Optimization Letters 11, 2017.
     """
-    v, step = stepped(v, step)
+    v, step = matched(v, step)
+    if v.size == 0:
+        return v
     wide, by = widened(v), widened(step)
     share = jnp.where(by < 1, by, 1.0)
     kept = 1 - share

@@ -4,12 +4,13 @@ import jax.numpy as jnp
 from jax import Array
 from jax.lax import stop_gradient
 
-from fedjax_admm.kernels._arguments import Real, along, demand_entries, matched, widened
+from fedjax_admm.kernels._arguments import along, demand_entries, matched, widened
 from fedjax_admm.kernels._safe import unit_of
+from fedjax_admm.kernels.compiling import Size
 from fedjax_admm.kernels.vectors._simplex import project_simplex, weighted_simplex
 
 
-def project_l1_ball(v: Array, radius: Real = 1.0, axis: int = -1) -> Array:
+def project_l1_ball(v: Array, radius: Size = 1.0, axis: int = -1) -> Array:
     """Project onto the l1 ball `||x||_1 <= radius` along an axis.
 
     `v` where `||v||_1 <= radius`, else `sign(v) max(|v| - t, 0)` with the threshold `t` for which
@@ -44,7 +45,7 @@ def exceeds(v: Array, radius: Array, axis: int, weights: Array | None = None) ->
     return ~inside
 
 
-def project_l1_sphere(v: Array, radius: Real = 1.0, axis: int = -1) -> Array:
+def project_l1_sphere(v: Array, radius: Size = 1.0, axis: int = -1) -> Array:
     """Project onto the l1 sphere `||x||_1 = radius` along an axis.
 
     `sign(v) max(|v| - t, 0)` with the threshold `t`, negative inside of the ball, for which the
@@ -64,7 +65,7 @@ def project_l1_sphere(v: Array, radius: Real = 1.0, axis: int = -1) -> Array:
     return sign * project_simplex(sign * v, radius, axis)
 
 
-def project_weighted_l1_ball(v: Array, weights: Array, radius: Real = 1.0, axis: int = -1) -> Array:
+def project_weighted_l1_ball(v: Array, weights: Size, radius: Size = 1.0, axis: int = -1) -> Array:
     """Project onto the weighted l1 ball `<weights, |x|> <= radius` along an axis.
 
     `v` where it is in the ball, else `sign(v) max(|v| - t weights, 0)` with the threshold `t` for

@@ -6,21 +6,15 @@ import jax.numpy as jnp
 from jax import Array
 from jax.lax import stop_gradient
 
-from fedjax_admm.kernels._arguments import (
-    Real,
-    demand_entries,
-    length_along,
-    matched,
-    weighed,
-    widened,
-)
+from fedjax_admm.kernels._arguments import demand_entries, length_along, matched, weighed, widened
+from fedjax_admm.kernels.compiling import Size
 from fedjax_admm.kernels.vectors._l1_ball import exceeds
 from fedjax_admm.kernels.vectors._ranks import largest
 from fedjax_admm.kernels.vectors._simplex import project_simplex
 from fedjax_admm.kernels.vectors._thresholds import clipped_part, headroom
 
 
-def prox_max(v: Array, step: Real, weight: Real = 1.0, axis: int = -1) -> Array:
+def prox_max(v: Array, step: Size, weight: Size = 1.0, axis: int = -1) -> Array:
     """Proximal map of the largest entry, `g(x) = max_i x_i` along an axis.
 
     `Prox(v; step) = min(v, t)` with the level `t` for which the entries lose `step` in all.
@@ -34,7 +28,7 @@ def prox_max(v: Array, step: Real, weight: Real = 1.0, axis: int = -1) -> Array:
     return (widened(v) - project_simplex(widened(v), widened(step), axis)).astype(v.dtype)
 
 
-def max_value(x: Array, weight: Real = 1.0, axis: int = -1) -> Array:
+def max_value(x: Array, weight: Size = 1.0, axis: int = -1) -> Array:
     """Value of the maximum, `g(x) = max_i x_i` along an axis.
 
     Derivative: equal shares for entries that tie.
@@ -44,7 +38,7 @@ def max_value(x: Array, weight: Real = 1.0, axis: int = -1) -> Array:
     return jnp.squeeze(weight * jnp.max(x, axis=axis, keepdims=True), axis)
 
 
-def prox_linf(v: Array, step: Real, weight: Real = 1.0, axis: int = -1) -> Array:
+def prox_linf(v: Array, step: Size, weight: Size = 1.0, axis: int = -1) -> Array:
     """Proximal map of the l-infinity norm, `g(x) = max_i |x_i|` along an axis.
 
     `Prox(v; step) = clip(v, -t, t)` with the level `t` for which the entries lose `step` in all,
@@ -65,7 +59,7 @@ def prox_linf(v: Array, step: Real, weight: Real = 1.0, axis: int = -1) -> Array
     return jnp.where(left, wide - lost, 0.0).astype(v.dtype)
 
 
-def linf_value(x: Array, weight: Real = 1.0, axis: int = -1) -> Array:
+def linf_value(x: Array, weight: Size = 1.0, axis: int = -1) -> Array:
     """Value of the l-infinity norm, `g(x) = max_i |x_i|` along an axis.
 
     Derivative: equal shares for entries that tie, 0 at `x = 0`.
@@ -75,7 +69,7 @@ def linf_value(x: Array, weight: Real = 1.0, axis: int = -1) -> Array:
     return jnp.squeeze(weight * jnp.max(jnp.sign(x) * x, axis=axis, keepdims=True), axis)
 
 
-def prox_sum_largest(v: Array, step: Real, weight: Real, k: int, axis: int = -1) -> Array:
+def prox_sum_largest(v: Array, step: Size, weight: Size, k: int, axis: int = -1) -> Array:
     """Proximal map of the sum of the `k` largest entries along an axis.
 
     `Prox(v; step) = v - u`, where `u` is the point with `0 <= u <= step` and `sum u = k step` that
@@ -90,6 +84,8 @@ def prox_sum_largest(v: Array, step: Real, weight: Real, k: int, axis: int = -1)
     Reference: Beck, 2017, section 6.7 (sum of the k largest values).
     """
     v, step = weighed(v, step, weight)
+    if v.size == 0:
+        return v
     _demand_some(v, k, axis)
     wide, loss = widened(v), widened(step)
     shape = jnp.broadcast_shapes(v.shape, step.shape)
@@ -108,7 +104,7 @@ def prox_sum_largest(v: Array, step: Real, weight: Real, k: int, axis: int = -1)
     return (wide - lost).astype(v.dtype)
 
 
-def sum_largest_value(x: Array, weight: Real, k: int, axis: int = -1) -> Array:
+def sum_largest_value(x: Array, weight: Size, k: int, axis: int = -1) -> Array:
     """Value of the sum of the `k` largest entries along an axis.
 
     Ties: of equal entries those with the lowest index are added. Derivative: 1 by the entries that

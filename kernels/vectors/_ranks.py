@@ -39,6 +39,8 @@ def ascending(v: Array) -> tuple[Array, Array]:
 
     Keys are sorted alone, which takes a fraction of the time that keys with their places take.
     """
+    if v.size == 0:
+        return v, jnp.zeros(v.shape, jnp.int32)
     keys = _keys(stop_gradient(v))
     ordered = jnp.sort(keys, axis=-1)
     rows = (-1, v.shape[-1])

@@ -4,13 +4,14 @@ import jax.numpy as jnp
 from jax import Array
 from jax.lax import stop_gradient
 
-from fedjax_admm.kernels._arguments import Real, along, demand_entries, matched, widened
+from fedjax_admm.kernels._arguments import along, demand_entries, matched, widened
 from fedjax_admm.kernels._safe import unit_of
+from fedjax_admm.kernels.compiling import Size
 from fedjax_admm.kernels.vectors._ranks import largest
 from fedjax_admm.kernels.vectors._thresholds import positive_part
 
 
-def project_simplex(v: Array, mass: Real = 1.0, axis: int = -1) -> Array:
+def project_simplex(v: Array, mass: Size = 1.0, axis: int = -1) -> Array:
     """Project onto the simplex `x >= 0, sum x = mass` along an axis.
 
     `max(v - t, 0)` with the threshold `t` for which the entries sum to `mass`; points are first
@@ -37,7 +38,7 @@ def project_simplex(v: Array, mass: Real = 1.0, axis: int = -1) -> Array:
     return jnp.where(mass >= 0, found, jnp.nan).astype(dtype)
 
 
-def project_weighted_simplex(v: Array, weights: Array, mass: Real = 1.0, axis: int = -1) -> Array:
+def project_weighted_simplex(v: Array, weights: Size, mass: Size = 1.0, axis: int = -1) -> Array:
     """Project onto the weighted simplex `x >= 0, <weights, x> = mass` along an axis.
 
     `max(v - t weights, 0)` with the threshold `t` for which the weighted sum is `mass`. An entry
@@ -82,7 +83,7 @@ def weighted_simplex(v: Array, weights: Array, mass: Array, axis: int) -> Array:
     return jnp.where(empty, jnp.nan, found)
 
 
-def project_sparse_simplex(v: Array, k: int, mass: Real = 1.0, axis: int = -1) -> Array:
+def project_sparse_simplex(v: Array, k: int, mass: Size = 1.0, axis: int = -1) -> Array:
     """Project onto points of the simplex with at most `k` nonzero entries.
 
     The `k` largest entries are projected onto the simplex `x >= 0, sum x = mass`, the others are 0.

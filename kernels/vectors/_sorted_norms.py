@@ -4,13 +4,14 @@ import jax
 import jax.numpy as jnp
 from jax import Array
 
-from fedjax_admm.kernels._arguments import Real, along, matched, stepped, widened
+from fedjax_admm.kernels._arguments import along, matched, widened
 from fedjax_admm.kernels._safe import safe_ratio
+from fedjax_admm.kernels.compiling import Falling, Size
 from fedjax_admm.kernels.vectors._isotonic import blocks_of, ordered_fit
 from fedjax_admm.kernels.vectors._ranks import ascending
 
 
-def prox_slope(v: Array, step: Real, weights: Array, axis: int = -1) -> Array:
+def prox_slope(v: Array, step: Size, weights: Falling, axis: int = -1) -> Array:
     """Proximal map of the sorted l1 norm (SLOPE, OWL), `g(x) = sum_i weights_i |x|_(i)`.
 
     `|x|_(1) >= |x|_(2) >= ...` are the moduli in order. `Prox(v; step) = sign(v) max(u, 0)`,
@@ -27,7 +28,7 @@ def prox_slope(v: Array, step: Real, weights: Array, axis: int = -1) -> Array:
     variable selection via convex optimization", Annals of Applied Statistics 9, 2015, section 2
     (the proximal map by isotonic regression).
     """
-    v, step, weights = stepped(v, step, weights)
+    v, step, weights = matched(v, step, weights)
     weights = along(v, weights, axis)
     dtype, places = v.dtype, jnp.broadcast_shapes(v.shape, step.shape, weights.shape)
     v, losses = widened(v), widened(step) * widened(weights)
@@ -38,7 +39,7 @@ def prox_slope(v: Array, step: Real, weights: Array, axis: int = -1) -> Array:
     return jnp.moveaxis(found.astype(dtype), -1, axis)
 
 
-def slope_value(x: Array, weights: Array, axis: int = -1) -> Array:
+def slope_value(x: Array, weights: Falling, axis: int = -1) -> Array:
     """Value of the sorted l1 norm (SLOPE, OWL), `g(x) = sum_i weights_i |x|_(i)`.
 
     `|x|_(1) >= |x|_(2) >= ...` are the moduli in order. Ties: of entries with equal modulus the

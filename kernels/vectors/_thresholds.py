@@ -124,7 +124,7 @@ def _root(z, low, high, w, goal, axis, start):
 
     def outermost(far, of, among):
         parts = [
-            among(jnp.where(good, corner, far), axis=axis, keepdims=True)
+            among(jnp.where(good, corner, far), axis=axis, keepdims=True, initial=far)
             for corner, good in zip(corners, finite, strict=True)
         ]
         found = of(*parts)
