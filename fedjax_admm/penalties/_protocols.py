@@ -19,6 +19,7 @@ penalty regularises, and is no link of the smoothing ADMM.
 
 from dataclasses import field
 from functools import partial
+from inspect import signature
 from typing import Any, Protocol, TypeVar, dataclass_transform
 
 import jax
@@ -28,17 +29,26 @@ from jax.typing import ArrayLike
 from fedjax_admm._checks import declared, number, scalar
 from fedjax_admm._pytrees import pytree_dataclass
 from fedjax_admm.kernels import safe_norm
-from fedjax_admm.kernels.compiling import kernel
+from fedjax_admm.kernels.compiling import OwnSize, kernel
 
 Class = TypeVar("Class", bound=type)
 
 
 @dataclass_transform(eq_default=False, frozen_default=True, field_specifiers=(field,))
 def penalty(cls: Class) -> Class:
-    """Make a class a pytree whose values and certificates are compiled once; maps are already."""
-    for name in {"value", "optimality"} & vars(cls).keys():
-        setattr(cls, name, kernel(vars(cls)[name]))
-    return pytree_dataclass(cls)
+    """Make a class a pytree whose values, maps and certificates are compiled once."""
+    return pytree_dataclass(compiled(cls))
+
+
+def compiled(cls: Class) -> Class:
+    """Compile the methods of a class that are a penalty's; their step and mu are at least 0."""
+    for name in {"value", "prox", "smoothed_prox", "optimality"} & vars(cls).keys():
+        method = vars(cls)[name]
+        method.__annotations__ |= dict.fromkeys(
+            {"step", "mu"} & signature(method).parameters.keys(), OwnSize
+        )
+        setattr(cls, name, kernel(method))
+    return cls
 
 
 class Penalty(Protocol):
@@ -76,6 +86,7 @@ def interval_distance(
     return jnp.where(x == 0, at_zero, jnp.abs(gradient + slope))
 
 
+@compiled
 class WithoutKink:
     """A penalty without a modulus to smooth, such as a square or an indicator."""
 
@@ -84,10 +95,10 @@ class WithoutKink:
         return self.prox(v, step)
 
 
+@compiled
 class CertifiedByStep:
     """A convex penalty of rows whose certificate is the length of the proximal-gradient step."""
 
-    @kernel
     def optimality(self: Any, x: jax.Array, gradient: jax.Array) -> jax.Array:
         """Return `||x - prox(x - gradient; 1)||` of every row: zero exactly where stationary."""
         return safe_norm(x - self.prox(x - gradient, 1.0))

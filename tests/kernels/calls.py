@@ -10,6 +10,9 @@ import jax.numpy as jnp
 import fedjax_admm.kernels as kernels
 from tests.kernels.table import FIRSTS
 
+EVENTS: list[str] = []  # what JAX has traced and compiled in this process
+jax.monitoring.register_event_duration_secs_listener(lambda name, *_, **__: EVENTS.append(name))
+
 _ROWS = jnp.ones((4, 3))
 # Of maps without a row in the table.
 _OTHERS = {

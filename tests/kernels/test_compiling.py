@@ -12,11 +12,9 @@ import pytest
 import fedjax_admm as fa
 import fedjax_admm.kernels as kernels
 from tests.bits import same_bits
-from tests.kernels.calls import MAPS, call_of
+from tests.kernels.calls import EVENTS, MAPS, call_of
 
 ROW = jnp.ones((4, 3))
-EVENTS = []
-jax.monitoring.register_event_duration_secs_listener(lambda name, *_, **__: EVENTS.append(name))
 
 
 def test_all_maps_are_here():
