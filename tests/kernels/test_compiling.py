@@ -37,9 +37,9 @@ def test_a_second_call_traces_and_compiles_nothing_and_has_the_bits_of_a_jitted_
 
 
 @pytest.mark.thorough
-@pytest.mark.bits
 @pytest.mark.parametrize("name", MAPS)
 def test_derivatives_are_those_under_an_outer_jit(name):
+    """Up to rounding: outside, the map and its derivative are two programs, which XLA rounds."""
     kernel, (v, *rest) = call_of(name)
 
     def slope(v):
@@ -47,7 +47,9 @@ def test_derivatives_are_those_under_an_outer_jit(name):
             v
         )
 
-    same_bits(slope(v), jax.jit(slope)(v))
+    for found, wanted in zip(*map(jax.tree.leaves, (slope(v), jax.jit(slope)(v))), strict=True):
+        largest = np.max(np.abs(np.nan_to_num(wanted)), initial=1e-30)
+        np.testing.assert_allclose(found, wanted, rtol=0, atol=1e-5 * largest + 2e-7)
 
 
 def test_a_kernel_looks_like_its_function():
