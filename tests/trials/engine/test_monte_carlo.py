@@ -76,6 +76,13 @@ def test_the_key_of_trial_t_is_the_key_folded_with_t(reference):
     np.testing.assert_array_equal(seen, np.stack(expected))
 
 
+@pytest.mark.parametrize("kind", ["rbg", "unsafe_rbg"])
+def test_a_trial_of_keys_whose_numbers_depend_on_the_batch_is_refused(kind):
+    """Trial 5 of such a key would differ between the widths 4 and 8."""
+    with pytest.raises(InputError, match=f"^key must .* of the kind {kind} .*threefry2x32"):
+        monte_carlo(walk, jax.random.key(KEY_SEED, impl=kind), 8, batch=4, progress=False)
+
+
 def test_padding_is_invisible_and_types_are_kept():
     def trial(trial_key):
         return {"whole": jnp.int32(7), "flag": jnp.bool_(True), "row": jnp.zeros((2, 1, 3))}
