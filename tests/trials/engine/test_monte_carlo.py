@@ -79,8 +79,12 @@ def test_the_key_of_trial_t_is_the_key_folded_with_t(reference):
 @pytest.mark.parametrize("kind", ["rbg", "unsafe_rbg"])
 def test_a_trial_of_keys_whose_numbers_depend_on_the_batch_is_refused(kind):
     """Trial 5 of such a key would differ between the widths 4 and 8."""
-    with pytest.raises(InputError, match=f"^key must .* of the kind {kind} .*threefry2x32"):
-        monte_carlo(walk, jax.random.key(KEY_SEED, impl=kind), 8, batch=4, progress=False)
+    drawn = jax.random.key(KEY_SEED, impl=kind)
+    refused = f"^key must .* of the kind {kind} .*threefry2x32"
+    with pytest.raises(InputError, match=refused):
+        monte_carlo(walk, drawn, 8, batch=4, progress=False)
+    with pytest.raises(InputError, match=refused):
+        compile_trials(walk, drawn, 8, batch=4, mesh=default_mesh(1))
 
 
 def test_padding_is_invisible_and_types_are_kept():
