@@ -7,16 +7,13 @@ from typing import Any, NamedTuple
 import jax
 import jax.numpy as jnp
 import numpy as np
-from jax.interpreters.partial_eval import dce_jaxpr
 
 from fedjax_admm import participation
 from fedjax_admm._run._rounds import run
 from fedjax_admm.capabilities import Subset, check_capabilities, has
-from fedjax_admm.messages import Exchange, Prompt, at_rows
+from fedjax_admm.messages import Exchange, Prompt
 from fedjax_admm.protocol import RoundInfo
-from fedjax_admm.solvers._declared import at_round, filled
-from fedjax_admm.solvers._seeing import watching
-from fedjax_admm.solvers._star import StarSolver, _Round
+from fedjax_admm.solvers import StarSolver
 from fedjax_admm.testing import _demand as demand
 from fedjax_admm.testing._demand import Only, named
 
@@ -119,30 +116,9 @@ def _traffic(b: _Bench) -> None:
 
 def _reads(b: _Bench) -> None:
     """Demand that the step of clients depends on every array that goes down to them."""
-    state = jax.eval_shape(b.solver.init, b.problem, b.key)
-    info = RoundInfo(jnp.int32(0), b.key, jnp.ones(b.mask, bool))
-
-    def down(state):
-        return b.solver.broadcast(state.server)
-
-    def read(sends, state):
-        solver = at_round(filled(b.solver, state.curvature), info.index)
-        solver = watching(solver, info.index)
-        rows, present = solver.computed(b.problem, info)
-        clients, active = at_rows(rows, (state.clients, info.active))
-        now = _Round(info, rows, active, active, b.problem.num_clients)
-        received, _ = solver._down(state.exchange, sends, active, now)
-        first = () if solver.replies else received
-        new, said = solver.client(present, clients, first, info.key)
-        return solver.reply(new, received) if solver.replies else (new, said)
-
-    sends = jax.eval_shape(down, state)
-    program = jax.make_jaxpr(read)(sends, state).jaxpr
-    used = dce_jaxpr(program, [True] * len(program.outvars))[1]
-    leaves = jax.tree.leaves_with_path(sends)
-    sizes = {f"broadcast(server){jax.tree_util.keystr(path)}": x.size for path, x in leaves}
-    lost = [name for name, is_read in zip(sizes, used, strict=False) if sizes[name] and not is_read]
-    number, every = sum(sizes[name] for name in lost), sum(sizes.values())
+    down = b.solver.down_to_clients(b.problem, b.key)
+    lost = [name for name, (size, is_read) in down.items() if size and not is_read]
+    number, every = sum(down[name][0] for name in lost), sum(size for size, _ in down.values())
     sentence = f"Clients of {b.name} never read {number} of the {every} numbers that go down, those"
     remedy = "Let `broadcast` return what clients read, and no more."
     demand.that(not lost, f"{sentence} of {', '.join(lost)}. {remedy}")
