@@ -23,6 +23,7 @@ from fedjax_admm._checks._kinds import (
 from fedjax_admm._checks._values import (
     InputError as InputError,
     NotHereError as NotHereError,
+    batchable_key as batchable_key,
     count as count,
     default_float as default_float,
     finite_array as finite_array,

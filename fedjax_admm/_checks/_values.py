@@ -223,6 +223,20 @@ def typed_key(key: Any) -> None:
     not_deleted("key", key)
 
 
+def batchable_key(key: Any) -> None:
+    """Check that a key is one typed key whose numbers `jax.vmap` does not change."""
+    typed_key(key)
+    kind = str(jax.random.key_impl(key))
+    if kind in ("rbg", "unsafe_rbg"):
+        raise InputError(
+            f"must give the same numbers alone and in a batch, but under jax.vmap those of a key "
+            f"of the kind {kind} depend on the whole batch",
+            argument="key",
+            value=key,
+            remedy='take one of impl="threefry2x32", the default of jax.random.key',
+        )
+
+
 def finite_array(name: str, value: ArrayLike, shape: tuple[int | None, ...]) -> jax.Array:
     """Turn data into a finite float array of the given shape (None: any size)."""
     host = _real_numbers(name, value, f"an array of numbers of shape {shape_text(shape)}")

@@ -11,9 +11,12 @@ from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
+from jax.tree_util import Partial
 
 from fedjax_admm._checks import InputError, count
 from fedjax_admm._host._programs import compiled
+from fedjax_admm._run._checks import checked_call
+from fedjax_admm._run._key_uses import key_use
 from fedjax_admm._run._results import Measure, RoundState
 from fedjax_admm._run._rounds import run
 from fedjax_admm.participation import Everyone, Participation
@@ -41,15 +44,19 @@ def track(
     """Follow a problem that changes from sample to sample by a few rounds for each.
 
     The first sample begins with the solver's first state, each further one with the state of the
-    sample before. Schedules count the rounds of a sample, so that steps do not vanish.
+    sample before. What clients count of their own rounds, and schedules of it, go on over samples:
+    FSMDM, whose smoothing falls with them, follows far more closely than if it began anew with
+    every sample. The number of the round, by which `fed_subgradient` steps, begins anew.
 
     Args:
       solver: as in `run`. What its first state takes from the problem, such as a curvature, is that
         of the first sample.
       problems: a problem whose leaves have a leading axis of samples: `jax.vmap` over a builder
         gives one.
-      key: a typed key; sample k has `fold_in(key, k)`.
-      rounds: how many rounds each sample gets.
+      key: a typed key; sample k has `fold_in(key, k)`. That of a private solver must serve once, as
+        in `run`.
+      rounds: how many rounds each sample gets. The plan of a private solver must have as many
+        releases as all samples together get rounds.
       participation: who takes part in each round; everyone if None.
       measure: what to record after the rounds of each sample, as in `run`.
       carry: what becomes of the solver's state between two samples, such as a shift of a window of
@@ -59,7 +66,8 @@ def track(
       A tuple of `estimates`, `trace` and `state`: the first two have a leading axis of samples.
 
     Raises:
-      InputError: leaves of the problems differ in their leading axis, or as `run` does.
+      InputError: leaves of the problems differ in their leading axis, there are fewer planned
+        releases than rounds in all, or as `run` does; nothing has been compiled then.
     """
     rounds = count("rounds", rounds)
     sizes = {leaf.shape[0] if leaf.ndim else 0 for leaf in jax.tree.leaves(problems)}
@@ -71,8 +79,21 @@ def track(
             remedy="build them with jax.vmap",
         )
     participation = Everyone() if participation is None else participation
-    arguments = solver, problems, key, participation
-    return _compiled(*arguments, rounds=rounds, measure=measure, carry=carry)
+    arguments, total = (solver, problems, key, participation), sizes.pop() * rounds
+    first = jax.tree.map(lambda leaf: leaf[0], problems)
+    one = (solver, first, key, participation, None)
+    call, _ = checked_call(one, "measure", measure, rounds, keeps=False)
+    try:
+        if hasattr(solver, "check"):
+            solver.check(first, total)
+    except InputError as mistake:
+        raise mistake.renamed({"rounds": "rounds times samples"}) from None
+    course = (participation, rounds, carry and Partial(carry))  # what decides messages, besides
+    use = key_use(*arguments[:3], course, None, total) if call.hides else None
+    found = _compiled(*arguments, rounds=rounds, measure=measure, carry=carry)
+    if use is not None:
+        use.remember(RoundState(jnp.asarray(total, jnp.int32), (), found.state))
+    return found
 
 
 def _tracked(solver, problems, key, participation, *, rounds, measure, carry) -> Tracked:

@@ -11,7 +11,7 @@ from typing import Any
 import jax
 import jax.numpy as jnp
 
-from fedjax_admm._checks import InputError, typed_key
+from fedjax_admm._checks import InputError, batchable_key
 from fedjax_admm.capabilities import OnGraph, Subset, check_capabilities, has
 from fedjax_admm.deploy._ends import ends_of
 from fedjax_admm.deploy.graph._ego import problem_of_node
@@ -29,7 +29,8 @@ class Study:
       solver: of a kind that is deployed.
       model: the first model, shape (dim,).
       num_clients: how many there are in all.
-      key: of the run. It is no secret.
+      key: of the run, of the kind threefry2x32, JAX's default: the numbers of other kinds are not
+        the same at one client as in the simulation of all. It is no secret.
       problem: returns the problem of one client by its number; called at this client alone.
       everybody: returns the problem of all clients; None where no machine has the data of all.
       topology: the tree or the graph on which the clients are; None for clients of one server.
@@ -42,6 +43,10 @@ class Study:
     problem: Callable[[int], Any]
     everybody: Callable[[], Any] | None = None
     topology: Any = None
+
+    def __post_init__(self) -> None:
+        """Check the key."""
+        batchable_key(self.key)
 
     @property
     def num_sites(self) -> int:
@@ -66,10 +71,11 @@ class Study:
         """Return the study of a solver on the clients of a problem.
 
         Raises:
-          InputError: solvers of this kind are not deployed, or the problem lacks what it needs.
+          InputError: solvers of this kind are not deployed, the problem lacks what it needs, or the
+            key does not fit.
         """
         ends = ends_of(solver)
-        typed_key(key)
+        batchable_key(key)
         check_capabilities(solver, problem)
         return cls(
             solver=solver,

@@ -15,9 +15,10 @@ that it uses. Which plan they come from, and how many runs one after the other, 
               is 1/z_n-GDP; tight, since a sample that always moves messages the same way attains it
     zcdp      S/2 + 2 sqrt(S/2 ln(1/delta)): the budgets 1 / (2 z_n^2) add up, which is tight; their
               conversion to epsilon is not
-    advanced  min( sqrt(N E), E/2 + sqrt(2 ln(2/delta) E) ) with E = 2 ln(2.5 N / delta) S, which is
-              sum epsilon_n^2 of classical mechanisms, epsilon_n = c / z_n; a bound, as
-              epsilon_n tanh(epsilon_n/2) is at most epsilon_n^2 / 2
+    advanced  min( R, R tanh(R/N/2) + sqrt(2 ln(2/delta) E) ) with R = sqrt(N E) and
+              E = 2 ln(2.5 N / delta) S, which is sum epsilon_n^2 of classical mechanisms,
+              epsilon_n = c / z_n; a bound, since epsilon_n tanh(epsilon_n/2) is concave in
+              epsilon_n^2; attained if all z_n are equal
     basic     sqrt(N E) with E = 2 ln(1.25 N / delta) S: a bound, as by Cauchy and Schwarz
               sum epsilon_n is at most sqrt(N sum epsilon_n^2); attained if all z_n are equal
 

@@ -8,11 +8,13 @@ the most exact ones.
 
 Whatever way a plan was made, its noise is normal, and what it guarantees is known exactly
 (`gaussian_epsilon`): `Plan.spent` gives both numbers. They are for planning: what has been released
-in fact is `ledger`'s.
+in fact is `ledger`'s. Noise is rounded up, so that neither says more than the plan was made for
+after its last release; `ledger` bounds "advanced" and "basic" from above, and may where tau < 1.
 """
 
+import math
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from decimal import ROUND_CEILING, Context, Decimal
 from typing import NamedTuple
 
@@ -124,7 +126,7 @@ class Plan:
         different, places = np.unique(counts, return_inverse=True)
         places = places.reshape(counts.shape)
         each, claim = self.budgets, ACCOUNTINGS[self.accounting].claim
-        budgets = np.array([_total(each[:n]) for n in different])
+        budgets = np.array([math.fsum(each[:n].tolist()) for n in different])
         claims = [
             claim(self, self.multipliers[:n], budget) if n else 0.0
             for n, budget in zip(different, budgets, strict=True)
@@ -194,7 +196,7 @@ def zcdp_plan(epsilon: float, delta: float, rounds: int, tau: float = 0.985) -> 
     rounds = count("rounds", rounds)
     accountant.checked_number("epsilon", epsilon, above=0.0)
     total = accountant.zcdp_budget(epsilon, delta)
-    return zcdp_plan_of_budget(total, delta, rounds, tau)
+    return replace(zcdp_plan_of_budget(total, delta, rounds, tau), epsilon=float(epsilon))
 
 
 def zcdp_plan_of_budget(budget: float, delta: float, rounds: int, tau: float = 0.985) -> Plan:
@@ -259,16 +261,11 @@ def _release_delta(composition: str, delta: float, rounds: int) -> float:
     return delta / (_PARTS[composition] * rounds)
 
 
-def _total(budgets: np.ndarray) -> float:
-    """Add up budgets, the small ones first."""
-    return float(np.sum(np.sort(budgets)))
-
-
 def _epsilons(plan: Plan, multipliers: np.ndarray) -> np.ndarray:
     """Return the epsilon_n of classical Gaussian mechanisms with these multipliers."""
     delta = _release_delta(plan.accounting, plan.delta, plan.rounds)
     with np.errstate(divide="ignore"):
-        return np.sqrt(2 * np.log(1.25 / delta)) / multipliers
+        return math.sqrt(2 * math.log(1.25 / delta)) / multipliers
 
 
 def _sums(composition: str, budget: float, releases: int, delta: float) -> tuple[float, float]:
@@ -280,7 +277,8 @@ def _sums(composition: str, budget: float, releases: int, delta: float) -> tuple
 
 def _composed_advanced(budget: float, releases: int, delta: float) -> float:
     squares, total = _sums("advanced", budget, releases, delta)
-    return float(min(total, squares / 2 + np.sqrt(2 * np.log(2 / delta) * squares)))
+    drift = total * np.tanh(total / releases / 2)
+    return float(min(total, drift + np.sqrt(2 * np.log(2 / delta) * squares)))
 
 
 ACCOUNTINGS = {

@@ -111,7 +111,7 @@ class GaussianRelease:
     """Messages with normal noise; build it with `gaussian_release`."""
 
     norm: jax.Array  # shape=(): c, in the noise, and in the clipping if there is any
-    multipliers: jax.Array  # shape=(rounds,): z_n
+    multipliers: jax.Array  # shape=(rounds,): z_n of the plan
     delta: jax.Array  # shape=(): that of the plan, to which the tails of the noise may add little
     clipped: bool = field(metadata={"static": True})  # whether gradients are clipped to the norm
 
@@ -161,7 +161,7 @@ class GaussianRelease:
         this product, of the multiplier to the problem's dtype and of the gain can take away.
         """
         excess = rounding_excess(sizes, gains.dtype) + 16 * jnp.finfo(gains.dtype).eps
-        return self._multipliers_at(n) * self.sensitivity(gains, sizes) * (1 + excess)
+        return self.used(n) * self.sensitivity(gains, sizes) * (1 + excess)
 
     def costs(self, n):
         """Return 1 / z_n^2 for the multipliers that are used, rounded up; infinity where z_n is 0.
@@ -171,7 +171,7 @@ class GaussianRelease:
         vanish is the smallest normal number.
         """
         limits = jnp.finfo(self.multipliers.dtype)
-        z = jax.lax.stop_gradient(self._multipliers_at(n))
+        z = jax.lax.stop_gradient(self.used(n))
         inverse = 1 / z
         cost = jnp.maximum(inverse * inverse * (1 + 8 * limits.eps), limits.tiny)
         # NaN, beyond the plan, bounds nothing.
@@ -182,13 +182,19 @@ class GaussianRelease:
 
         Zero where there is no noise, whose cost is infinite.
         """
-        z = jax.lax.stop_gradient(self._multipliers_at(n))
+        z = jax.lax.stop_gradient(self.used(n))
         return jnp.where(z == 0, 0, tails_of(1 / jnp.where(z == 0, 1, z)))
 
-    def _multipliers_at(self, n: jax.Array) -> jax.Array:
+    def used(self, n: jax.Array) -> jax.Array:
+        """Return z_n times 1 + (12 + T) eps, NaN beyond the T planned releases, shape (clients,).
+
+        The sum of `costs` is rounded up by a part of (12 + 2 T) eps at most: this much more noise
+        keeps it below that of the plan.
+        """
         # A negative place would count from the end.
         place = jnp.where(n > 0, n - 1, self.rounds)
-        return jnp.take(self.multipliers, place, mode="fill", fill_value=jnp.nan)
+        planned = jnp.take(self.multipliers, place, mode="fill", fill_value=jnp.nan)
+        return planned * (1 + (12 + self.rounds) * jnp.finfo(planned.dtype).eps)
 
     def sensitivity(self, gains: jax.Array, sizes: jax.Array) -> jax.Array:
         """Return Delta_k, how far one replaced sample can move each message, shape (clients,)."""
@@ -210,8 +216,8 @@ def gaussian_release(
     """Build `GaussianRelease`.
 
     Args:
-      plan: the noise multipliers. They are rounded up where the session computes in float32, so
-        that noise is never smaller than planned.
+      plan: the noise multipliers. They are rounded up, so that noise is never smaller than planned
+        and the ledger of a plan that is followed never above it.
       clip: norm c to which gradients of samples are clipped, positive. None does not clip: then no
         sensitivity is finite, and **there is no guarantee**; every epsilon is nominal.
       nominal_norm: with `clip=None`, the number that takes the place of c in the noise.
@@ -240,7 +246,7 @@ def gaussian_release(
         norm = scalar("clip", clip, above=0)
     dtype = default_float()
     largest = np.max(plan.multipliers)
-    if largest > np.finfo(dtype).max:
+    if largest > np.finfo(dtype).max / 2:
         raise InputError(
             f"must have multipliers that {dtype} can hold, but the first release has {largest:.3g}",
             argument="plan",

@@ -236,7 +236,8 @@ def inner_steps(
     """Build the inexact prox that takes steps of an optax optimiser.
 
     Args:
-      optimizer: such as `optax.adam(1e-2)`; one object for all problems saves compiling again.
+      optimizer: such as `optax.adam(1e-2, eps_root=1e-16)`, whose derivatives are NaN without
+        `eps_root` where a slope is zero; one object for all problems saves compiling again.
       steps: at most so many per call.
       accuracy: stop as soon as the slope is so small relative to its first length in the call: a
         number, or a schedule of the number of the call; all steps are taken if None.

@@ -212,7 +212,9 @@ def networked_training(
       sample_loss: `loss(w, x, y) -> scalar` for a flat model w (dim,) and one sample; a
         module-level function. `jax.flatten_util.ravel_pytree` makes any model flat.
       start: first models, shape (nodes, dim) or (dim,) for all. Networks need random ones.
-      optimizer: `rate -> optax transformation`, such as `optax.sgd`, `optax.adam`, `optax.rmsprop`.
+      optimizer: `rate -> optax transformation`, such as `optax.sgd`, `optax.adam`, `optax.rmsprop`;
+        for derivatives `partial(optax.adam, eps_root=1e-16)`, as those of Adam are NaN without it
+        where a slope is zero.
       rate: the learning rate; a leaf. With plain gradient steps at most `1 / (L + 1 / tau)`.
       steps: optimiser steps per round.
       solo_steps: optimiser steps of a node on its own (isolated nodes, local training).

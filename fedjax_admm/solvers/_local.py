@@ -296,7 +296,8 @@ def local_optimizer(
     in a chain clips each client's slope. Rules by the name of a parameter do not apply.
 
     Args:
-      optimizer: such as `optax.adam(1e-2)`; one object for all solvers saves compiling again. A
+      optimizer: such as `optax.adam(1e-2, eps_root=1e-16)`, whose derivatives are NaN without
+        `eps_root` where a slope is zero; one object for all solvers saves compiling again. A
         schedule inside counts the steps of a client since its state began.
       steps: per round; each has its own minibatch where the problem has them.
       rate: a factor of the updates as a schedule of the number of the round, from 1: one of

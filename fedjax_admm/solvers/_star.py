@@ -27,6 +27,7 @@ from typing import Any, ClassVar, NamedTuple, TypeVar
 
 import jax
 import jax.numpy as jnp
+from jax.interpreters.partial_eval import dce_jaxpr
 
 from fedjax_admm._linear_algebra import compensated_sum
 from fedjax_admm.capabilities import (
@@ -283,6 +284,28 @@ class StarSolver:
             more_down=sum(math.prod(part.rows.shape[1:]) for part in each) + states,
             before=problem.num_clients * sum(map(math.prod, shapes)) if self.uploads_first else 0,
         )
+
+    def down_to_clients(self, problem: Any, key: jax.Array) -> dict[str, tuple[int, bool]]:
+        """Return the size of every array that `broadcast` sends, and whether clients read it."""
+
+        def read(sends: Any, state: StarState) -> Any:
+            solver = watching(at_round(filled(self, state.curvature), info.index), info.index)
+            rows, present = solver.computed(problem, info)
+            clients, active = at_rows(rows, (state.clients, info.active))
+            now = _Round(info, rows, active, active, problem.num_clients)
+            arrives, _ = solver._down(state.exchange, sends, active, now)
+            new, said = solver.client(present, clients, () if self.replies else arrives, key)
+            return solver.reply(new, arrives) if self.replies else (new, said)
+
+        info = RoundInfo(jnp.int32(0), key, jnp.ones(self.participants(problem), bool))
+        state = jax.eval_shape(self.init, problem, key)
+        sends = jax.eval_shape(self.broadcast, state.server)
+        program = jax.make_jaxpr(read)(sends, state).jaxpr
+        _, used = dce_jaxpr(program, [True] * len(program.outvars))  # what the results depend on
+        return {
+            f"broadcast(server){jax.tree_util.keystr(path)}": (leaf.size, is_read)
+            for (path, leaf), is_read in zip(jax.tree.leaves_with_path(sends), used, strict=False)
+        }
 
     # The way of messages.
 

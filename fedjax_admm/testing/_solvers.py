@@ -13,6 +13,7 @@ from fedjax_admm._run._rounds import run
 from fedjax_admm.capabilities import Subset, check_capabilities, has
 from fedjax_admm.messages import Exchange, Prompt
 from fedjax_admm.protocol import RoundInfo
+from fedjax_admm.solvers import StarSolver
 from fedjax_admm.testing import _demand as demand
 from fedjax_admm.testing._demand import Only, named
 
@@ -47,7 +48,8 @@ def check_solver(
 ) -> None:
     """Check that a solver obeys the protocol.
 
-    - `traffic`: sizes of messages are whole numbers; their count is an int32 number.
+    - `traffic`: sizes of messages are whole numbers; their count is an int32 number. On a star,
+      clients read every array that `broadcast` sends.
     - `structure`: a compiled step keeps the structure, shapes and dtypes of the state, and its
       numbers are finite.
     - `absent`: clients that are absent in a round keep everything; a round without anybody does not
@@ -108,6 +110,18 @@ def _traffic(b: _Bench) -> None:
         demand.count(f"{b.name}.traffic(problem).{name}", getattr(traffic, name))
     sent = b.solver.messages(b.problem, jnp.ones(b.mask, bool))
     demand.kind(f"{b.name}.messages", sent, (), jnp.int32)
+    if isinstance(b.solver, StarSolver):
+        _reads(b)
+
+
+def _reads(b: _Bench) -> None:
+    """Demand that the step of clients depends on every array that goes down to them."""
+    down = b.solver.down_to_clients(b.problem, b.key)
+    lost = [name for name, (size, is_read) in down.items() if size and not is_read]
+    number, every = sum(down[name][0] for name in lost), sum(size for size, _ in down.values())
+    sentence = f"Clients of {b.name} never read {number} of the {every} numbers that go down, those"
+    remedy = "Let `broadcast` return what clients read, and no more."
+    demand.that(not lost, f"{sentence} of {', '.join(lost)}. {remedy}")
 
 
 def _structure(b: _Bench) -> None:

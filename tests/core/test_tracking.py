@@ -8,6 +8,8 @@ import numpy as np
 import pytest
 
 import fedjax_admm as fa
+from fedjax_admm import graphs, losses, privacy
+from tests.solvers.private.cases import WITHOUT_OPTIMUM
 
 ANCHORS = np.array([[-20.0, -20.0], [20.0, -20.0], [20.0, 20.0], [-20.0, 20.0], [0.0, 30.0]])
 SAMPLES, TIMES = 30, 6
@@ -16,6 +18,11 @@ SAMPLES, TIMES = 30, 6
 @pytest.fixture(autouse=True)
 def _double_precision(x64):
     """Trajectories are compared to 1e-9."""
+
+
+@pytest.fixture(autouse=True)
+def keys_serve_again():
+    """Have keys watched here, as they are for users."""
 
 
 def walked(speed=0.5):
@@ -128,6 +135,49 @@ def test_a_window_of_positions_with_a_chain_penalty_moves_along():
         errors.append(np.median(np.linalg.norm(newest - path[TIMES - 1 :], axis=1)[8:]))
     assert errors[1] < errors[0]
     assert errors[1] < 1.0
+
+
+def halved(state):
+    return jax.tree.map(lambda leaf: leaf / 2 if leaf.ndim == 2 else leaf, state)
+
+
+def test_tracking_uses_its_key_once_and_no_more_releases_than_are_planned():
+    """Five samples of three rounds each are fifteen releases, whose noise follows from one key."""
+    rng, count = np.random.default_rng(0), 5
+    graph = graphs.from_edges(3, [(0, 1), (1, 2)])
+
+    def one():
+        x, y = rng.standard_normal((3, 6, 2)), rng.standard_normal((3, 6))
+        with WITHOUT_OPTIMUM:
+            return fa.problems.consensus_regression(graph, list(x), list(y), losses.squared())
+
+    problems = jax.tree.map(lambda *leaves: jnp.stack(leaves), *(one() for _ in range(count)))
+
+    def private(releases, clip=1.0):
+        release = privacy.gaussian_release(privacy.zcdp_plan(1.0, 1e-5, releases), clip)
+        return fa.solvers.private_subgradient(release, step_size=0.1)
+
+    def tracked(solver, seed=11, rounds=3, **options):
+        return fa.track(solver, problems, jax.random.key(seed), rounds=rounds, **options)
+
+    with pytest.raises(fa.InputError, match="rounds times samples must be at most 5, for"):
+        tracked(private(5))
+    found = tracked(private(15))
+    spent = privacy.ledger(found.state, 1e-5)
+    assert np.isfinite(found.estimates).all()
+    assert np.all(spent.epsilon <= 1)
+    np.testing.assert_allclose(spent.epsilon, 1, rtol=1e-10)
+    np.testing.assert_array_equal(tracked(private(15)).estimates, found.estimates)
+    again = pytest.raises(fa.InputError, match="key must be used once, but a private run")
+    with again:
+        tracked(private(15, clip=2.0))
+    with again:
+        tracked(private(15), rounds=2)
+    with again:
+        tracked(private(15), carry=halved)
+    with again:
+        fa.run(private(15), one(), jax.random.key(11), rounds=3)
+    tracked(private(15, clip=2.0), seed=12)
 
 
 def test_problems_need_an_axis_of_samples():

@@ -9,17 +9,26 @@ import sys
 import time
 from pathlib import Path
 
+import jax.numpy as jnp
 import numpy as np
 import pytest
 
 import fedjax_admm as fa
-from fedjax_admm import deploy, participation
+from fedjax_admm import deploy, participation, solvers
 from tests.deploy.study import CLIENTS, STUDY
 
 pytestmark = pytest.mark.deploy
 pytest.importorskip("flwr", reason="the extra `flower` is not installed")
 
 from flwr.app import ConfigRecord, Context, Error, Message, RecordDict  # noqa: E402
+from flwr.common import (  # noqa: E402
+    Code,
+    FitRes,
+    Status,
+    ndarrays_to_parameters,
+    parameters_to_ndarrays,
+)
+from flwr.server.strategy import FedAdagrad, FedAdam, FedYogi  # noqa: E402
 from flwr.supercore.task_identity import TaskIdentity  # noqa: E402
 
 from fedjax_admm.deploy import flower  # noqa: E402
@@ -141,6 +150,42 @@ def test_a_restarted_node_goes_on_and_the_simulation_replays_it(tmp_path):
     assert_replays(server.estimate, heard)
     again, _ = run(grid, tmp_path / "again", 1)
     assert again.record.heard.all()
+
+
+STRATEGIES = {
+    "adagrad": (FedAdagrad, solvers.server_adagrad, {}),
+    "adam": (FedAdam, solvers.server_adam, {"b1": 0.8, "b2": 0.95}),
+    "yogi": (FedYogi, solvers.server_yogi, {"b1": 0.8, "b2": 0.95}),
+}
+
+
+@pytest.mark.usefixtures("x64")
+@pytest.mark.parametrize("kind", STRATEGIES)
+def test_adaptive_servers_take_the_steps_of_flower_s_own(kind):
+    """From v = tau^2 on, where Flower begins at 0, and without the bias correction of its Adam."""
+    theirs, ours, decays = STRATEGIES[kind]
+    rate, tau, clients = 0.2, 0.01, 3
+    rng = np.random.default_rng(0)
+    model = rng.normal(size=4)
+    given = {f"beta_{name[1:]}": decay for name, decay in decays.items()}
+    first = ndarrays_to_parameters([model])
+    strategy = theirs(initial_parameters=first, eta=rate, tau=tau, **given)
+    strategy.m_t, strategy.v_t = [np.zeros(4)], [np.full(4, tau**2)]
+    optimizer = ours(rate, tau=tau, **decays)
+    moments = optimizer.init(jnp.asarray(model))
+    for index in range(1, 31):
+        sent = model + rng.normal(size=(clients, 4)) / index
+        step, moments = optimizer.update(model - sent.mean(0), moments, model)
+        if kind == "adam":
+            b1, b2 = (decay ** (index + 1) for decay in decays.values())
+            strategy.eta = rate * (1 - b1) / np.sqrt(1 - b2)
+        results = [
+            (None, FitRes(Status(Code.OK, ""), ndarrays_to_parameters([one]), 5, {}))
+            for one in sent
+        ]
+        wanted, _ = strategy.aggregate_fit(index, results, [])
+        model = model + np.asarray(step)
+        np.testing.assert_allclose(model, parameters_to_ndarrays(wanted)[0], rtol=0, atol=1e-12)
 
 
 def test_nodes_that_are_no_clients_are_left_out(tmp_path, caplog):

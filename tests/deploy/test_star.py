@@ -188,6 +188,23 @@ def test_killed_late_and_resumed(problem, tmp_path):
     check_same(simulated(solver, problem, heard), server, clients)
 
 
+@pytest.mark.parametrize("kind", ["rbg", "unsafe_rbg"])
+def test_keys_whose_numbers_depend_on_the_batch_are_refused(kind, problem):
+    """The first client would draw other minibatches alone than among all."""
+    key = jax.random.key(3, impl=kind)
+    refused = pytest.raises(fa.InputError, match=f"^key must .* of the kind {kind} .*threefry2x32")
+    with refused:
+        deploy.Study.of(solvers.fed_admm(), problem, key)
+    with refused:
+        deploy.Study(
+            solver=solvers.fed_admm(),
+            model=jnp.zeros(3),
+            num_clients=CLIENTS,
+            key=key,
+            problem=lambda number: problem.take(jnp.array([number])),
+        )
+
+
 def test_what_cannot_be_deployed_says_why(problem):
     each = solvers.fed_admm(rho=jnp.ones(CLIENTS))
     with pytest.raises(fa.InputError, match=r"rho must have shape \(\) or \(1,\)"):

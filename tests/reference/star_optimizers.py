@@ -97,7 +97,7 @@ def fed_admm(local, x, masks, clients, rho):
 
 
 def server_steps(A, b, x, masks, rate, steps, kind, eta, b1, b2, tau):
-    """FedAvgM, FedAdagrad, FedAdam or FedYogi: Algorithm 2 of Reddi et al., line by line."""
+    """FedAvgM, FedAdagrad, FedAdam or FedYogi: Algorithm 2 of Reddi et al., version 5."""
     m, v, models = np.zeros(x.size), np.full(x.size, tau**2), []
     for mask in masks:
         present = np.flatnonzero(mask)
@@ -115,9 +115,9 @@ def server_steps(A, b, x, masks, rate, steps, kind, eta, b1, b2, tau):
             else:
                 m = b1 * m + (1 - b1) * delta
                 v = {
-                    "adagrad": v + m**2,
-                    "yogi": v - (1 - b2) * m**2 * np.sign(v - m**2),
-                    "adam": b2 * v + (1 - b2) * m**2,
+                    "adagrad": v + delta**2,
+                    "yogi": v - (1 - b2) * delta**2 * np.sign(v - delta**2),
+                    "adam": b2 * v + (1 - b2) * delta**2,
                 }[kind]
                 x = x + eta * m / (np.sqrt(v) + tau)
         models.append(x)

@@ -1,6 +1,7 @@
 """Solvers that break one rule each, and good ones."""
 
 from dataclasses import field
+from typing import NamedTuple
 
 import jax
 import jax.numpy as jnp
@@ -8,6 +9,7 @@ import pytest
 
 import fedjax_admm as fa
 from fedjax_admm._pytrees import pytree_dataclass
+from fedjax_admm.solvers import Said, StarSolver
 from fedjax_admm.testing import check_solver
 from fedjax_admm.testing._solvers import SOLVER_CHECKS
 from fedjax_admm.traffic import Traffic
@@ -139,6 +141,52 @@ def test_static_numbers_are_caught():
     message = r"StaticRate.rate is a static number \(0.3\): another value compiles again"
     with pytest.raises(AssertionError, match=message):
         check_solver(solver, squares(), only="traces")
+
+
+class Ball(NamedTuple):
+    model: jax.Array
+    speed: jax.Array
+
+
+@pytree_dataclass
+class HeavyBall(StarSolver):
+    """Momentum at the server, whose speed no client needs."""
+
+    rate: jax.Array
+    replies: bool = field(default=False, metadata={"static": True})
+
+    def start_server(self, model, num_clients):
+        return Ball(model, jnp.zeros_like(model))
+
+    def start_clients(self, problem, models, key):
+        return jnp.zeros_like(models), Said()
+
+    def client(self, problem, clients, received, key):
+        model = clients if self.replies else received.model
+        return problem.gradients(model), Said((problem.gradients(model),))
+
+    def reply(self, clients, answer):
+        return answer.model
+
+    def server(self, server, received, info):
+        speed = 0.5 * server.speed - self.rate * received.means[0]
+        return Ball(server.model + speed, speed)
+
+    def model(self, server):
+        return server.model
+
+
+@pytest.mark.parametrize("replies", [False, True])
+def test_what_goes_down_and_is_never_read_is_told(replies):
+    solver = HeavyBall(jnp.asarray(0.1), replies)
+    message = (
+        r"Clients of HeavyBall never read 3 of the 6 numbers that go down, those of "
+        r"broadcast\(server\)\.speed\. Let `broadcast` return what"
+    )
+    with pytest.raises(AssertionError, match=message):
+        check_solver(solver, squares(), only="traffic")
+    brief = changed(HeavyBall, broadcast=lambda self, server: server._replace(speed=()))
+    check_solver(brief(jnp.asarray(0.1), replies), squares(), only="traffic")
 
 
 @pytest.mark.thorough

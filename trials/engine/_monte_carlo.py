@@ -31,7 +31,7 @@ import jaxlib.version
 import numpy as np
 from jax.sharding import Mesh
 
-from fedjax_admm._checks import InputError, count, is_concrete, typed_key
+from fedjax_admm._checks import InputError, batchable_key, count, is_concrete
 from fedjax_admm._frames import dataset, tidy_frame
 from fedjax_admm._host._archives import digest_of_json
 from fedjax_admm.devices import device_mesh
@@ -143,7 +143,8 @@ def monte_carlo(
     Args:
       trial: a pure function from a typed key to a dict of arrays. Numbers count as arrays, and the
         names in a dict of dicts (or of named tuples) join to "a/b".
-      key: a typed key.
+      key: a typed key of the kind threefry2x32, JAX's default: the numbers of other kinds depend
+        on the batch.
       trials: how many.
       batch: the micro-batch width, or "auto" to choose it by the size of the loop state. Runs
         are equal bit for bit only at equal width.
@@ -175,7 +176,7 @@ def monte_carlo(
       StoppedElsewhereError: another process has ended the run.
       LostProcessError: another process does not answer any more.
     """
-    typed_key(key)
+    batchable_key(key)
     trials = count("trials", trials)
     mesh = default_mesh() if mesh is None else mesh
     _check_mesh(mesh)

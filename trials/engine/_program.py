@@ -12,7 +12,7 @@ import numpy as np
 from jax.extend.core import jaxpr_as_fun
 from jax.sharding import Mesh, NamedSharding, PartitionSpec
 
-from fedjax_admm._checks import InputError
+from fedjax_admm._checks import InputError, batchable_key
 from fedjax_admm._host._archives import digest_of_json
 from fedjax_admm._host._memory import host_bytes, shown
 from fedjax_admm._host._programs import NO_LIBRARY_REDUCTIONS, known_options
@@ -127,6 +127,7 @@ def compile_trials(
     Arguments are those of `monte_carlo`, but for `limit`, which is called `memory` there, and for
     `lowered`: what `lower_trials` returned for the same arguments, where that has been called.
     """
+    batchable_key(key)
     clock = time.perf_counter()
     spent = 0.0 if lowered is None else lowered.seconds
     devices = mesh.shape["trials"]

@@ -1,5 +1,6 @@
 """Numbers that the accountant takes, checked on the host in float64, and a search between two."""
 
+import math
 from collections.abc import Callable
 from typing import Any, TypeVar, cast
 
@@ -74,6 +75,13 @@ def real_numbers(name: str, value: Any, **limits: float) -> np.ndarray:
                 value=value,
             )
     return seen
+
+
+def stepped_while(holds: Callable[[float], bool], number: float, towards: float) -> float:
+    """Return the first number of float64, from one on towards another, for which `holds` ends."""
+    while holds(number):
+        number = math.nextafter(number, towards)
+    return number
 
 
 def bisected(holds: Callable[[float], bool], good: float, bad: float) -> float:

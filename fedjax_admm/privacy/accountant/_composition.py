@@ -13,6 +13,7 @@ from fedjax_admm.privacy.accountant._arguments import (
     checked_number,
     each_number,
     real_numbers,
+    stepped_while,
 )
 from fedjax_admm.privacy.accountant._releases import divided
 
@@ -21,7 +22,7 @@ def mechanism_multipliers(epsilons: Values, delta: float) -> Values:
     """Noise multipliers of the classical Gaussian mechanism.
 
     `z_n = sqrt(2 ln(1.25/delta)) / epsilon_n` makes release n (epsilon_n, delta)-differentially
-    private if `epsilon_n <= 1`.
+    private if `epsilon_n <= 1`. z_n is rounded up.
 
     Reference: C. Dwork, A. Roth, "The Algorithmic Foundations of Differential Privacy", 2014,
     Theorem A.1 (stated for epsilon below 1; at 1 by continuity).
@@ -37,7 +38,11 @@ def mechanism_multipliers(epsilons: Values, delta: float) -> Values:
             value=epsilons,
             remedy="take a smaller total epsilon, more rounds or a larger tau",
         )
-    return each_number(lambda eps: top / eps, "epsilons", epsilons)
+
+    def one(eps: float) -> float:
+        return stepped_while(lambda z: z > 0 and top / z > eps, top / eps, math.inf)
+
+    return each_number(one, "epsilons", epsilons)
 
 
 def basic_epsilon(epsilons: ArrayLike) -> float:

@@ -10,6 +10,7 @@ from fedjax_admm.privacy.accountant._arguments import (
     checked_delta,
     checked_number,
     each_number,
+    stepped_while,
 )
 
 # Trapezoidal rule in y = log t for integrals over t > 0 of the functions of `log_delta_with_error`.
@@ -29,18 +30,16 @@ def zcdp_epsilon(budget: Values, delta: float) -> Values:
     and Lower Bounds", TCC 2016, Proposition 1.3.
     """
     root = math.sqrt(-math.log(checked_delta(delta)))
-
-    def one(phi: float) -> float:
-        return phi + 2.0 * math.sqrt(phi) * root
-
-    return each_number(one, "budget", budget, at_least=0.0)
+    return each_number(
+        lambda phi: phi + 2.0 * math.sqrt(phi) * root, "budget", budget, at_least=0.0
+    )
 
 
 def zcdp_budget(epsilon: Values, delta: float) -> Values:
     """Budget whose classical epsilon is given: the inverse of `zcdp_epsilon`.
 
     `phi = (sqrt(L + epsilon) - sqrt(L))^2` with `L = ln(1/delta)`, computed without cancellation
-    as `(epsilon / (sqrt(L + epsilon) + sqrt(L)))^2`.
+    as `(epsilon / (sqrt(L + epsilon) + sqrt(L)))^2` and rounded down.
 
     Reference: as `zcdp_epsilon`.
     """
@@ -50,7 +49,7 @@ def zcdp_budget(epsilon: Values, delta: float) -> Values:
         if math.isinf(eps):
             return math.inf
         root = eps / (math.sqrt(log_inverse + eps) + math.sqrt(log_inverse))
-        return root * root
+        return stepped_while(lambda phi: zcdp_epsilon(phi, delta) > eps, root * root, 0.0)
 
     return each_number(one, "epsilon", epsilon, at_least=0.0)
 
@@ -159,7 +158,8 @@ def gaussian_budget(epsilon: Values, delta: float) -> Values:
         high = 2.0 * low
         while holds(high) and high > 0.0:  # at 0 the answer is below every float64
             low, high = high, 2.0 * high
-        return bisected(holds, good=low, bad=high)
+        # `gaussian_epsilon` of it, which is rounded up, is not above epsilon.
+        return (1 - 4e-13) * bisected(holds, good=low, bad=high)
 
     return each_number(one, "epsilon", epsilon, at_least=0.0)
 

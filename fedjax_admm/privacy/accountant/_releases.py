@@ -9,6 +9,7 @@ from fedjax_admm.privacy.accountant._arguments import (
     Values,
     checked_number,
     each_number,
+    stepped_while,
 )
 
 
@@ -29,21 +30,25 @@ def release_budgets(total: float, rounds: int, tau: float) -> np.ndarray:
 
 
 def noise_multipliers(budgets: Values) -> Values:
-    """Noise multipliers that spend given budgets: `z = sigma / Delta = 1 / sqrt(2 phi)`."""
+    """Noise multipliers that spend given budgets: `z = sigma / Delta = 1 / sqrt(2 phi)`, or more.
+
+    They are rounded up: `budgets_of` them is never above the budgets.
+    """
 
     def one(phi: float) -> float:
-        return math.sqrt(0.5) / math.sqrt(phi)
+        z = math.sqrt(0.5) / math.sqrt(phi)
+        return stepped_while(lambda z: _budget_of(z) > phi, z, math.inf)
 
     return each_number(one, "budgets", budgets, above=0.0)
 
 
 def budgets_of(multipliers: Values) -> Values:
     """Budgets that given noise multipliers spend: `phi = 1 / (2 z^2)`, see `noise_multipliers`."""
+    return each_number(_budget_of, "multipliers", multipliers, at_least=0.0)
 
-    def one(z: float) -> float:
-        return 0.5 / z / z if z else math.inf
 
-    return each_number(one, "multipliers", multipliers, at_least=0.0)
+def _budget_of(z: float) -> float:
+    return 0.5 / z / z if z else math.inf
 
 
 def divided(name: str, total: float, rounds: int, tau: float, power: float) -> np.ndarray:

@@ -5,16 +5,17 @@ gradient to an optimiser with optax's methods `init` and `update`:
 
     momentum    m <- decay m + Delta,                         x <- x + rate m            (FedAvgM)
     adaptive    m <- b1 m + (1 - b1) Delta,                   x <- x + rate m / (sqrt(v) + tau)
-      with      v <- v + m^2                                                          (FedAdagrad)
-                v <- b2 v + (1 - b2) m^2                                                  (FedAdam)
-                v <- v - (1 - b2) m^2 sign(v - m^2)                                       (FedYogi)
+      with      v <- v + Delta^2                                                      (FedAdagrad)
+                v <- b2 v + (1 - b2) Delta^2                                              (FedAdam)
+                v <- v - (1 - b2) Delta^2 sign(v - Delta^2)                               (FedYogi)
 
-They start at m = 0 and v = tau^2 and have no bias correction, unlike optax's Adam. Their numbers
-are leaves, which can be stacked and learnt. Any optax optimiser may be given instead.
+These are the steps of the paper's final version; its first one has m^2 in place of Delta^2. They
+start at m = 0 and v = tau^2 and have no bias correction, unlike optax's Adam. Their numbers are
+leaves, which can be stacked and learnt. Any optax optimiser may be given instead.
 
 References: S. J. Reddi, Z. Charles, M. Zaheer, Z. Garrett, K. Rush, J. Konecny, S. Kumar, H. B.
-McMahan, "Adaptive Federated Optimization", ICLR 2021, arXiv:2003.00295, Algorithm 2; T.-M. H. Hsu,
-H. Qi, M. Brown, "Measuring the Effects of Non-Identical Data Distribution for Federated Visual
+McMahan, "Adaptive Federated Optimization", ICLR 2021, arXiv:2003.00295v5, Algorithm 2; T.-M. H.
+Hsu, H. Qi, M. Brown, "Measuring the Effects of Non-Identical Data Distribution for Federated Visual
 Classification", arXiv:1909.06335 (FedAvgM).
 """
 
@@ -68,7 +69,7 @@ class _Adaptive:
     def update(self, slope, moments: Moments, model):
         """Return the step of the model, shape (dim,), and m and v."""
         mean = self.b1 * moments.mean - (1 - self.b1) * slope
-        square = self.squares(moments.square, mean**2)
+        square = self.squares(moments.square, slope**2)
         return self.rate * mean / (jnp.sqrt(square) + self.tau), Moments(mean, square)
 
     def squares(self, square: jax.Array, new: jax.Array) -> jax.Array:
@@ -81,7 +82,7 @@ class ServerAdagrad(_Adaptive):
     """Adagrad at the server; build it with `server_adagrad`."""
 
     def squares(self, square, new):
-        """Return v + m^2."""
+        """Return v + Delta^2."""
         return square + new
 
 
@@ -92,7 +93,7 @@ class ServerAdam(_Adaptive):
     b2: jax.Array = ranged(at_least=0, at_most=1)  # shape=()
 
     def squares(self, square, new):
-        """Return b2 v + (1 - b2) m^2."""
+        """Return b2 v + (1 - b2) Delta^2."""
         return self.b2 * square + (1 - self.b2) * new
 
 
@@ -103,7 +104,7 @@ class ServerYogi(_Adaptive):
     b2: jax.Array = ranged(at_least=0, at_most=1)  # shape=()
 
     def squares(self, square, new):
-        """Return v - (1 - b2) m^2 sign(v - m^2)."""
+        """Return v - (1 - b2) Delta^2 sign(v - Delta^2)."""
         return square - (1 - self.b2) * new * jnp.sign(square - new)
 
 
@@ -177,7 +178,7 @@ def server_yogi(
     Args:
       rate: eta, of the server's step, about the size by which a coordinate moves in a round.
       b1: decay of the mean of the clients' moves.
-      b2: of the mean of squares, which changes by at most (1 - b2) m^2.
+      b2: of the mean of squares, which changes by at most (1 - b2) Delta^2.
       tau: how adaptive it is; smaller is more.
     """
     return build(ServerYogi, **locals())

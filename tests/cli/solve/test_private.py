@@ -126,7 +126,7 @@ def test_the_text_and_the_files_hold_models_plan_and_ledger(solve, tmp_path):
     assert "also not covered: that a run was refused or failed" in outcome.out
     assert (
         f"Spent by each of 6 clients in 20 releases: budget {rounded_up(plan.budgets.sum())}, "
-        f"epsilon 2.001, exact epsilon {rounded_up(plan.exact_epsilon)}." in outcome.out
+        f"epsilon 2, exact epsilon {rounded_up(plan.exact_epsilon)}." in outcome.out
     )
     assert "Warning" not in outcome.out
     assert NOMINAL not in outcome.out

@@ -1,5 +1,7 @@
 """Optimisers of clients and of the server: each solver equals a loop that is written by hand."""
 
+from functools import partial
+
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -8,6 +10,7 @@ import pytest
 
 import fedjax_admm as fa
 from fedjax_admm import penalties
+from fedjax_admm.problems import inner_steps, networked_training
 from fedjax_admm.solvers import (
     fed_admm,
     fed_avg,
@@ -132,6 +135,63 @@ def test_the_numbers_of_a_server_optimiser_are_learnt_and_stacked():
     np.testing.assert_allclose(slope, quotient, rtol=1e-6)
     each = [end(rate) for rate in (0.1, 0.3)]
     np.testing.assert_allclose(jax.vmap(end)(jnp.array([0.1, 0.3])), each, rtol=1e-12)
+
+
+def through_local_steps(adam, number):
+    solver = fed_avg(local=local_optimizer(adam(0.05), steps=3, rate=number))
+    return fa.run(solver, flat(), jax.random.key(0), rounds=3).estimate
+
+
+def through_a_prox(problem, number):
+    points = jnp.broadcast_to(problem.start, (CLIENTS, 3))
+    return problem.prox(points, jnp.full(CLIENTS, number), problem.prox_memory(points))[0]
+
+
+def through_training(adam, number):
+    graph = fa.graphs.from_edges(CLIENTS, [(i, i + 1) for i in range(CLIENTS - 1)])
+    options = {"optimizer": adam, "rate": 0.05, "steps": 3}
+    problem = networked_training(graph, *flat_samples(), flat_loss, jnp.zeros(3), **options)
+    return through_a_prox(problem, number)
+
+
+def through_inner_steps(adam, number):
+    return through_a_prox(flat(optimizer=inner_steps(adam(0.05), steps=3)), number)
+
+
+THROUGH_ADAM = {
+    "local_optimizer": (local_optimizer, through_local_steps),
+    "inner_steps": (inner_steps, through_inner_steps),
+    "networked_training": (networked_training, through_training),
+}
+
+
+def flat_loss(w, x, y):
+    return (x @ w - y) ** 2 / 2
+
+
+def flat_samples():
+    """Return samples whose last feature is always zero, and with it the slope of its weight."""
+    rng = np.random.default_rng(0)
+    features = rng.normal(size=(CLIENTS, 4, 3)) * [1, 1, 0]
+    return jnp.asarray(features, float), jnp.asarray(rng.normal(size=(CLIENTS, 4)), float)
+
+
+def flat(**options):
+    return fa.problems.federated(
+        lambda w, sample: flat_loss(w, *sample), flat_samples(), jnp.zeros(3), **options
+    )
+
+
+@pytest.mark.parametrize("name", THROUGH_ADAM)
+def test_a_derivative_through_adam_is_finite_where_slopes_are_zero(name, dtype):
+    """With the `eps_root` that the builder's docstring gives; optax's default gives NaN."""
+    builder, run = THROUGH_ADAM[name]
+    assert "eps_root=1e-16" in builder.__doc__
+    for adam, finite in ((partial(optax.adam, eps_root=1e-16), True), (optax.adam, False)):
+        total = jax.grad(lambda number, adam=adam: jnp.sum(run(adam, number)))
+        slope = total(jnp.asarray(0.5, dtype))
+        assert bool(jnp.isfinite(slope)) == finite
+        assert slope != 0
 
 
 @pytest.mark.parametrize(

@@ -76,6 +76,17 @@ def test_the_key_of_trial_t_is_the_key_folded_with_t(reference):
     np.testing.assert_array_equal(seen, np.stack(expected))
 
 
+@pytest.mark.parametrize("kind", ["rbg", "unsafe_rbg"])
+def test_a_trial_of_keys_whose_numbers_depend_on_the_batch_is_refused(kind):
+    """Trial 5 of such a key would differ between the widths 4 and 8."""
+    drawn = jax.random.key(KEY_SEED, impl=kind)
+    refused = f"^key must .* of the kind {kind} .*threefry2x32"
+    with pytest.raises(InputError, match=refused):
+        monte_carlo(walk, drawn, 8, batch=4, progress=False)
+    with pytest.raises(InputError, match=refused):
+        compile_trials(walk, drawn, 8, batch=4, mesh=default_mesh(1))
+
+
 def test_padding_is_invisible_and_types_are_kept():
     def trial(trial_key):
         return {"whole": jnp.int32(7), "flag": jnp.bool_(True), "row": jnp.zeros((2, 1, 3))}

@@ -89,7 +89,7 @@ def plan_of(settings: PrivateSettings) -> Plan:
     plan = (
         zcdp_plan(*numbers) if zcdp else approximate_plan(*numbers, composition=settings.accounting)
     )
-    if plan.multipliers.max() > np.finfo(default_float()).max:
+    if plan.multipliers.max() > np.finfo(default_float()).max / 2:
         raise settings.mistake(
             f"{settings.tau:g} is too small for {settings.rounds} rounds: the noise of the first "
             f"ones is beyond the range of {default_float()}; take a larger {{tau}}",
