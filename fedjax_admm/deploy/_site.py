@@ -29,8 +29,8 @@ class Site:
         kind = "client" if number < study.num_clients else "middle"
         self.file = Path(folder, f"{kind}-{number}.npz")
         self.seconds = 0.0  # that the last answer took
-        self.last = -1  # the round of the last work
         self._client: Any = None
+        self._next: Any = None  # of a deployment that opens, until its first model has come
         self._lock = threading.Lock()  # a late answer and the next message may overlap
 
     @property
@@ -56,16 +56,16 @@ class Site:
 
     def _answer(self, name: str, data: bytes) -> bytes:
         if name == "hello":
-            self._client = self._new()
-            return self._client.hello()
-        if self._client is None:
-            self._client = self._new()
-            if name != "begin":
-                self._client.resume(self.file)
-        if name == "begin":
-            reply = self._client.begin(data)
-        else:
-            reply = self._client.work(data) if name == "work" else self._client.finish(data)
+            self._next = self._new()
+            return self._next.hello()
+        client = self._client
+        if name == "begin" and (self._next or client is None):
+            client = self._next or self._new()
+        elif client is None:
+            client = self._new()
+            client.resume(self.file)
+        reply = {"begin": client.begin, "work": client.work}.get(name, client.finish)(data)
+        self._client, self._next = client, None
         self.file.parent.mkdir(parents=True, exist_ok=True)
         self._client.save(self.file)
         return reply or b""
