@@ -22,10 +22,19 @@ class Site:
       number: which client it is, from 0.
       folder: where the file of its state is kept.
       below: `Children` of a middle node of a tree.
+      lazy: whether its state is written by `save` alone, as where nothing will be resumed.
     """
 
-    def __init__(self, study: Study, number: int, folder: str | Path, below: Any = None) -> None:
-        self.study, self.number, self.below = study, number, below
+    def __init__(
+        self,
+        study: Study,
+        number: int,
+        folder: str | Path,
+        below: Any = None,
+        *,
+        lazy: bool = False,
+    ) -> None:
+        self.study, self.number, self.below, self.lazy = study, number, below, lazy
         kind = "client" if number < study.num_clients else "middle"
         self.file = Path(folder, f"{kind}-{number}.npz")
         self.seconds = 0.0  # that the last answer took
@@ -66,9 +75,14 @@ class Site:
             client.resume(self.file)
         reply = {"begin": client.begin, "work": client.work}.get(name, client.finish)(data)
         self._client, self._next = client, None
+        if not self.lazy:
+            self.save()
+        return reply or b""
+
+    def save(self) -> None:
+        """Write the client's state to its file."""
         self.file.parent.mkdir(parents=True, exist_ok=True)
         self._client.save(self.file)
-        return reply or b""
 
     def _new(self) -> Any:
         client = self.study.client(self.number, self.below)
