@@ -1,6 +1,5 @@
-"""Refuse runs that exceed the machine's memory or a day, before anything is compiled."""
+"""Refuse runs that exceed the machine's memory, before anything is compiled."""
 
-import os
 from typing import Any
 
 import jax
@@ -8,10 +7,6 @@ import jax
 from fedjax_admm._checks import InputError
 from fedjax_admm._host._memory import shown
 from fedjax_admm.trials.engine import memory
-
-_LONGEST = 86_400.0  # seconds: a day
-# Numbers computed in a second: the peak of a core's vector unit, an accelerator a thousand times.
-_PER_CORE, _PER_ACCELERATOR = 1e11, 1e14
 
 
 def check_memory(what: str, size: int, remedy: str) -> None:
@@ -22,20 +17,6 @@ def check_memory(what: str, size: int, remedy: str) -> None:
         needs = f"{what} needs {shown(size)}"
         raise InputError(
             f"{needs}, but {shown(free * len(devices))} is free", value=size, remedy=remedy
-        )
-
-
-def check_time(what: str, numbers: float, remedy: str) -> None:
-    """Check that computing so many numbers, a lower bound, takes no longer than a day."""
-    devices = jax.devices()
-    speed = _PER_ACCELERATOR * len(devices)
-    if devices[0].platform == "cpu":
-        speed = _PER_CORE * (os.cpu_count() or 1) * jax.process_count()
-    if numbers / speed > _LONGEST:
-        days = numbers / speed / _LONGEST
-        time = f"{days:.1f} days" if days < 1000 else f"{days / 365.25:,.0f} years"
-        raise InputError(
-            f"{what} would take {time} at least on this machine", value=numbers, remedy=remedy
         )
 
 

@@ -33,6 +33,8 @@ from fedjax_admm.deploy._messages import (
     Kind,
     Message,
     MessageError,
+    check_not_begun,
+    check_open,
     digest_of,
     from_body,
     read_own,
@@ -76,8 +78,8 @@ class Client:
         self.num_clients = count("num_clients", num_clients)
         self.number = count("number", number, at_least=0, at_most=num_clients - 1)
         check_deployable(solver, *STAR)
-        check_own(problem)
         check_capabilities(solver, problem)
+        check_own(problem)
         solver.check(problem, 0)
         self.solver, self.problem, self.key = in_dtype_of(solver, problem), problem, key
         self._digest = digest_of(self.solver, num_clients, key)
@@ -115,10 +117,12 @@ class Client:
         """Read the first model and the largest curvature; return what the server remembers first.
 
         Raises:
-          MessageError: the message is not the server's first one.
+          MessageError: the message is not the server's first one, or this client has worked since.
         """
         fields = [number(self._dim, self._dtype), number((), self._dtype)]
-        model, curvature = from_body(fields, self._read(data, Kind.START).body, [None, None])
+        message = self._read(data, Kind.START)
+        check_not_begun(self._worked)
+        model, curvature = from_body(fields, message.body, [None, None])
         self._state, said, upload = _start(
             *(self.solver, self.problem, jnp.asarray(model), jnp.asarray(curvature), self.key),
             num_clients=self.num_clients,
@@ -138,9 +142,8 @@ class Client:
         Raises:
           MessageError: the message is not for this client, or of a round that is over.
         """
-        message = self._settle(data)
-        state, received = self._state, ()
-        assert state is not None
+        message, settled = self._settled(data, self._worked - 1)
+        state, received = settled, ()
         if not self.solver.replies:
             received, down = self._received(state, message.body, message.round)
             state = state._replace(down=down)
@@ -149,7 +152,7 @@ class Client:
             *(self.key, np.int32(self.number)),
             num_clients=self.num_clients,
         )
-        self._worked = message.round + 1
+        self._state, self._heard, self._worked = settled, message.heard, message.round + 1
         fields = fields_up(self.solver, self._shapes, self._dtype)
         body = to_body(fields, Fields(codes, rest)) if talks else b""
         return self._write(Kind.UP, message.round, body)
@@ -160,7 +163,8 @@ class Client:
         Raises:
           MessageError: as `work`.
         """
-        self._settle(data)
+        message, self._state = self._settled(data, self._worked)
+        self._pending, self._heard = None, message.heard
 
     def save(self, path: str | os.PathLike[str]) -> None:
         """Write what the client remembers to a file, in the place of an older one."""
@@ -197,33 +201,31 @@ class Client:
     def _read(self, data: bytes, kind: Kind) -> Message:
         return read_own(data, kind, self._digest, self.number)
 
-    def _settle(self, data: bytes) -> Message:
-        """Read the message of a round; take over the last work if it was heard, else take it back.
+    def _settled(self, data: bytes, open_round: int) -> tuple[Message, ClientState]:
+        """Read the message of a round; return the state with the last work if that was heard.
 
         Raises:
-          MessageError: the message is old, or the state is not where the server thinks it is.
+          MessageError: the message is of a round before `open_round`, or the state is not where the
+            server thinks it is.
         """
-        message = self._read(data, Kind.DOWN)
-        if self._state is None:
+        message, state = self._read(data, Kind.DOWN), self._state
+        if state is None:
             raise MessageError("a round has begun before this client had its first model")
+        check_open(message, open_round)
         heard_now = self._pending is not None and message.heard == self._worked
         if not heard_now and message.heard != self._heard:
             raise MessageError(
                 f"the server has heard this client last in round {message.heard - 1}, which its "
                 f"state does not know: resume it from its latest file"
             )
-        if message.round < max(message.heard, self._worked - 1):
-            raise MessageError(f"round {message.round} is over: the message is an old one")
         if heard_now:
-            state, self._heard = self._pending, message.heard
+            state = self._pending
             assert state is not None
             if self.solver.replies and message.body:
                 answer, down = self._received(state, message.body, message.heard - 1)
                 clients = _reply(self.solver, state.clients, state.curvature, answer)
                 state = state._replace(clients=clients, down=down)
-            self._state = state
-        self._pending = None
-        return message
+        return message, state
 
     def _received(self, state: Any, body: bytes, index: int) -> tuple[Any, tuple[Any, ...]]:
         """Return a broadcast as it arrives, stacked, and what the links down remember."""

@@ -53,6 +53,11 @@ def _star_about(solver: Any, problem: Any, key: Any) -> dict[str, Any]:
     return {"model": solver.first_model(problem, init_key(key))}
 
 
+def _star_sites(study: Any) -> int:
+    instance("topology", study.topology, type(None), "None for a solver with one server")
+    return study.num_clients
+
+
 def _star_client(study: Any, number: int, below: Any) -> Client:
     problem = study.problem(number)
     return Client(study.solver, problem, number, study.num_clients, study.key)
@@ -105,7 +110,7 @@ _KINDS = (
     Ends(
         *STAR,
         about=_star_about,
-        sites=lambda study: study.num_clients,
+        sites=_star_sites,
         server=lambda study: Server(study.solver, study.model, study.num_clients, study.key),
         client=_star_client,
     ),

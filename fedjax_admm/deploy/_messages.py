@@ -4,16 +4,19 @@
     version  2 bytes    of this format
     kind     2 bytes    `Kind`
     client   4 bytes    whose message it is, or for whom
-    round    4 bytes
+    round    4 bytes    below 2^30; of a tree the pass
     heard    4 bytes    the round in which the server heard this client last, plus 1; 0 for never
     length   8 bytes    of the body
-    digest   16 bytes   of the solver, its numbers, and the key of the run
+    seal     16 bytes   BLAKE2b of all bytes before it and of the body, under the study's secret
     check    4 bytes    CRC-32 of all other bytes
 
-A CRC finds damage, not malice: who may speak as which client is for the transport to say, by TLS.
+The secret follows from the solver, its numbers and the key of the run, and travels nowhere: nobody
+without the study's file can write a message or change one. Whoever has the file, as every client,
+can write any: who may speak as which client is for the transport to say, by TLS.
 """
 
 import hashlib
+import hmac
 import re
 import struct
 import zlib
@@ -28,11 +31,13 @@ import numpy as np
 from fedjax_admm._version import __version__
 from fedjax_admm.messages import Number
 
-VERSION = 1
+VERSION = 2
 _MAGIC = b"FADM"
-_HEADER = struct.Struct(">4sHHIIIQ16s")
+_HEADER = struct.Struct(">4sHHIIIQ")
 _CHECK = struct.Struct(">I")
-HEADER_BYTES = _HEADER.size + _CHECK.size
+_SEAL_BYTES = SHOWN_BYTES = 16
+HEADER_BYTES = _HEADER.size + _SEAL_BYTES + _CHECK.size
+_MOST_ROUNDS = 2**30  # sums with a number of passes are int32
 
 
 class MessageError(ValueError):
@@ -64,9 +69,15 @@ def write(message: Message, digest: bytes) -> bytes:
     body = message.body
     header = _HEADER.pack(
         *(_MAGIC, VERSION, message.kind, message.client, message.round, message.heard),
-        *(len(body), digest),
+        len(body),
     )
-    return header + _CHECK.pack(zlib.crc32(body, zlib.crc32(header))) + body
+    head = header + _seal(header, body, digest)
+    return head + _CHECK.pack(zlib.crc32(body, zlib.crc32(head))) + body
+
+
+def _seal(header: bytes, body: bytes, digest: bytes) -> bytes:
+    key = digest[SHOWN_BYTES:]
+    return hashlib.blake2b(header + body, key=key, digest_size=_SEAL_BYTES).digest()
 
 
 def read(data: bytes, kind: Kind, digest: bytes) -> Message:
@@ -81,7 +92,7 @@ def read(data: bytes, kind: Kind, digest: bytes) -> Message:
             f"this is no message of fedjax-admm: it has {len(data)} bytes, and does not begin with "
             "the header"
         )
-    _, version, number, client, index, heard, length, other = _HEADER.unpack_from(data)
+    _, version, number, client, index, heard, length = _HEADER.unpack_from(data)
     if version != VERSION:
         raise MessageError(
             f"the message has version {version} of the format, but this is version {VERSION}: "
@@ -93,17 +104,24 @@ def read(data: bytes, kind: Kind, digest: bytes) -> Message:
             f"the message is cut off or too long: its body has {len(body)} bytes, and its header "
             f"says {length}"
         )
-    (check,) = _CHECK.unpack_from(data, _HEADER.size)
-    if check != zlib.crc32(body, zlib.crc32(data[: _HEADER.size])):
+    head = data[: HEADER_BYTES - _CHECK.size]
+    (check,) = _CHECK.unpack_from(data, len(head))
+    if check != zlib.crc32(body, zlib.crc32(head)):
         raise MessageError("the message is damaged: its checksum does not fit")
-    if other != digest:
+    header, seal = head[: _HEADER.size], head[_HEADER.size :]
+    if not hmac.compare_digest(seal, _seal(header, body, digest)):
         raise MessageError(
             "the message is of another solver, other numbers of it, another precision, another key "
-            "or another release: start all machines from the same file"
+            "or another release, or was forged without them: start all machines from the same file"
         )
     if number != kind:
         expected = Kind(kind).name
         raise MessageError(f"the message is of kind {number}, but {expected} ({kind}) is due")
+    if not heard <= index < _MOST_ROUNDS:
+        raise MessageError(
+            f"the message is of round {index}, and says that round {heard - 1} was heard: rounds "
+            f"are below {_MOST_ROUNDS}, and nobody is heard before they are open"
+        )
     return Message(kind, client, index, heard, body)
 
 
@@ -153,13 +171,36 @@ def check_sender(
         raise MessageError(f"client {client} has been heard in this round already")
 
 
+def check_not_begun(worked: int) -> None:
+    """Check that a client, or a node, that gets its first message has not worked yet.
+
+    Raises:
+      MessageError: it has.
+    """
+    if worked:
+        raise MessageError("the first message has come before, and the rounds have begun")
+
+
+def check_open(message: Message, first: int) -> None:
+    """Check that a message to a client is not of a round before the first that may be open.
+
+    Raises:
+      MessageError: it is.
+    """
+    if message.round < first:
+        raise MessageError(f"round {message.round} is over: the message is an old one")
+
+
 def index_of(data: bytes) -> int:
     """Return the round that a message says, unchecked."""
     return _HEADER.unpack_from(data)[4]
 
 
 def digest_of(solver: Any, num_clients: int, key: jax.Array) -> bytes:
-    """Return 16 bytes that tell a solver, all its numbers, the run's key and the release."""
+    """Return 32 bytes that tell a solver, all its numbers, the run's key and the release.
+
+    The first `SHOWN_BYTES` name them in files. The others, the study's secret, seal messages.
+    """
     leaves, structure = jax.tree.flatten(solver)
     pieces = [__version__, re.sub(r" at 0x[0-9a-f]+", "", str(structure)), str(num_clients)]
     state = hashlib.sha256("\n".join(pieces).encode())
@@ -168,7 +209,7 @@ def digest_of(solver: Any, num_clients: int, key: jax.Array) -> bytes:
         state.update(f"{array.dtype.str}{array.shape}".encode())
         state.update(array.tobytes())
     state.update(jax.dtypes.canonicalize_dtype(float).str.encode())
-    return state.digest()[:16]
+    return state.digest()
 
 
 def fields_of(channel: Any, shapes: Sequence[tuple[int, ...]], dtype: Any) -> list[Any]:

@@ -9,6 +9,7 @@ from typing import NamedTuple
 import numpy as np
 
 from fedjax_admm._checks import InputError
+from fedjax_admm.deploy._messages import SHOWN_BYTES
 
 
 class Record(NamedTuple):
@@ -60,7 +61,7 @@ class Recorded:
     def record(self) -> Record:
         """Return who has been heard, by which a simulation can replay it."""
         heard = np.array(self.masks, bool).reshape(self.round, *self.mask)
-        return Record(heard, self._digest.hex())
+        return Record(heard, self._digest[:SHOWN_BYTES].hex())
 
 
 def check_all_heard(numbers: Collection[int], heard: Collection[int]) -> None:

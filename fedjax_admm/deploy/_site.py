@@ -22,15 +22,24 @@ class Site:
       number: which client it is, from 0.
       folder: where the file of its state is kept.
       below: `Children` of a middle node of a tree.
+      lazy: whether its state is written by `save` alone, as where nothing will be resumed.
     """
 
-    def __init__(self, study: Study, number: int, folder: str | Path, below: Any = None) -> None:
-        self.study, self.number, self.below = study, number, below
+    def __init__(
+        self,
+        study: Study,
+        number: int,
+        folder: str | Path,
+        below: Any = None,
+        *,
+        lazy: bool = False,
+    ) -> None:
+        self.study, self.number, self.below, self.lazy = study, number, below, lazy
         kind = "client" if number < study.num_clients else "middle"
         self.file = Path(folder, f"{kind}-{number}.npz")
         self.seconds = 0.0  # that the last answer took
-        self.last = -1  # the round of the last work
         self._client: Any = None
+        self._next: Any = None  # of a deployment that opens, until its first model has come
         self._lock = threading.Lock()  # a late answer and the next message may overlap
 
     @property
@@ -56,19 +65,24 @@ class Site:
 
     def _answer(self, name: str, data: bytes) -> bytes:
         if name == "hello":
-            self._client = self._new()
-            return self._client.hello()
-        if self._client is None:
-            self._client = self._new()
-            if name != "begin":
-                self._client.resume(self.file)
-        if name == "begin":
-            reply = self._client.begin(data)
-        else:
-            reply = self._client.work(data) if name == "work" else self._client.finish(data)
+            self._next = self._new()
+            return self._next.hello()
+        client = self._client
+        if name == "begin" and (self._next or client is None):
+            client = self._next or self._new()
+        elif client is None:
+            client = self._new()
+            client.resume(self.file)
+        reply = {"begin": client.begin, "work": client.work}.get(name, client.finish)(data)
+        self._client, self._next = client, None
+        if not self.lazy:
+            self.save()
+        return reply or b""
+
+    def save(self) -> None:
+        """Write the client's state to its file."""
         self.file.parent.mkdir(parents=True, exist_ok=True)
         self._client.save(self.file)
-        return reply or b""
 
     def _new(self) -> Any:
         client = self.study.client(self.number, self.below)

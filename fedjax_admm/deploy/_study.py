@@ -11,7 +11,7 @@ from typing import Any
 import jax
 import jax.numpy as jnp
 
-from fedjax_admm._checks import InputError, batchable_key
+from fedjax_admm._checks import InputError, batchable_key, count, finite_array, function_of
 from fedjax_admm.capabilities import OnGraph, Subset, check_capabilities, has
 from fedjax_admm.deploy._ends import ends_of
 from fedjax_admm.deploy.graph._ego import problem_of_node
@@ -34,6 +34,9 @@ class Study:
       problem: returns the problem of one client by its number; called at this client alone.
       everybody: returns the problem of all clients; None where no machine has the data of all.
       topology: the tree or the graph on which the clients are; None for clients of one server.
+
+    Raises:
+      InputError: a field is of another kind.
     """
 
     solver: Any
@@ -45,8 +48,14 @@ class Study:
     topology: Any = None
 
     def __post_init__(self) -> None:
-        """Check the key."""
+        """Check the kinds of the fields."""
         batchable_key(self.key)
+        finite_array("model", self.model, (None,))
+        count("num_clients", self.num_clients)
+        function_of("problem", self.problem, "number")
+        if self.everybody is not None:
+            function_of("everybody", self.everybody)
+        ends_of(self.solver).sites(self)
 
     @property
     def num_sites(self) -> int:

@@ -1,6 +1,7 @@
 """Options of `run` that guard a run, and that say on what it runs."""
 
 import json
+import re
 import shlex
 
 import numpy as np
@@ -43,6 +44,18 @@ def test_too_little_memory_is_told_before_anything_is_written(command, tmp_path)
 @pytest.mark.parametrize("amount", ["0", "nan"])
 def test_an_amount_of_memory_that_makes_no_sense(command, tmp_path, amount):
     assert "--memory" in command(*RUN, "--out", "run", "--memory", amount).mistake()
+    assert not list(tmp_path.iterdir())
+
+
+# Runs without end
+
+
+def test_a_run_that_cannot_end_is_refused_before_it_begins(command, tmp_path):
+    """What every round computes counts, not the rounds alone."""
+    sizes = ("--trials", "20000", "--rounds", "2000000000", "--set", "clients=1000000")
+    sentence = command("run", "consensus", *sizes, "--out", "run").mistake()
+    told = r"20000 trials would take [\d,]+ (days|years) at least on this machine; take fewer"
+    assert re.match(told, sentence)
     assert not list(tmp_path.iterdir())
 
 

@@ -138,13 +138,37 @@ def test_an_old_state_is_refused(problem, tmp_path):
         nodes[0].finish(old)
 
 
+def test_replayed_messages_change_nothing(problem):
+    """Neither the first message, nor that of an open round where the last one is due."""
+    relay, nodes, study = joined(SOLVERS["extra"], problem, rounds=1)
+    first = study.server()
+    for node in nodes:
+        first.receive(study.client(node.number).hello())
+    replayed, expected = (
+        first.start()[1],
+        deploy.in_process(SOLVERS["extra"], problem, KEY, rounds=3),
+    )
+    for _ in range(2):
+        sent = {node.number: relay.broadcast(node.number) for node in nodes}
+        for number, data in sent.items():
+            relay.receive(nodes[number].work(data))
+        with pytest.raises(deploy.MessageError, match="the rounds have begun"):
+            nodes[1].begin(replayed)
+        with pytest.raises(deploy.MessageError, match="is over"):
+            nodes[1].finish(sent[1])
+        relay.close_round()
+    for node, other in zip(nodes, expected.clients, strict=True):
+        node.finish(relay.broadcast(node.number))
+        np.testing.assert_array_equal(node.estimate, other.estimate)
+
+
 def test_malformed_messages_change_nothing(problem):
     """The relay looks at headers, lengths and numbers."""
     relay, nodes, _ = joined(SOLVERS["extra"], problem, rounds=1)
     fresh = [node.work(relay.broadcast(node.number)) for node in nodes]
 
     def forged(number, body, index=1):
-        return write(Message(Kind.UP, number, index, 1, body), relay._digest)
+        return write(Message(Kind.UP, number, index, 0, body), relay._digest)
 
     good = bytes(4 * DIM)
     for data, words in [

@@ -30,8 +30,8 @@ def opened(request, problem):
     return server, former, fresh
 
 
-def sealed(data, at, fmt, value):
-    """Return a message with a field of its header changed, and a checksum that fits again."""
+def forged(data, at, fmt, value):
+    """Return a message with a field changed by somebody who has no study; its checksum fits."""
     data = bytearray(data)
     struct.pack_into(fmt, data, at, value)
     rest = bytes(data[: HEADER_BYTES - 4]), bytes(data[HEADER_BYTES:])
@@ -39,9 +39,10 @@ def sealed(data, at, fmt, value):
     return bytes(data)
 
 
-def with_body(server, data, body):
-    client, index, heard = struct.unpack_from(">III", data, 8)
-    return write(Message(Kind.UP, client, index, heard, body), server._digest)
+def sealed(end, data, **changes):
+    """Return a message that was changed by somebody who has the study."""
+    message = Message(*struct.unpack_from(">HIII", data, 6), data[HEADER_BYTES:])
+    return write(message._replace(**changes), end._digest)
 
 
 def hostile(server, former, fresh):
@@ -56,29 +57,32 @@ def hostile(server, former, fresh):
         yield good[:-cut], "cut off or too long"
     for more in (1, 100, 10**6):
         yield good + bytes(more), "cut off or too long"
-    for version in (0, 2, 65535):
-        yield sealed(good, 4, ">H", version), "version"
+    for version in (0, 1, 65535):
+        yield forged(good, 4, ">H", version), "version"
     for kind in (0, 1, 2, 3, 4, 99, 65535):
-        yield sealed(good, 6, ">H", kind), "of kind"
+        yield sealed(server, good, kind=kind), "of kind"
     for client in (CLIENTS, 2**31, 2**32 - 1):
-        yield sealed(good, 8, ">I", client), "is none of"
-    for index in (0, 1, 3, 2**32 - 1):
-        yield sealed(good, 12, ">I", index), "but round 2 is open"
+        yield sealed(server, good, client=client), "is none of"
+    for index in (1, 3, 2**30 - 1):
+        yield sealed(server, good, round=index), "but round 2 is open"
+    for index, heard in [(0, 1), (2**30, 1), (2**32 - 1, 1), (2, 3), (2, 2**32 - 1)]:
+        yield sealed(server, good, round=index, heard=heard), "the message is of round"
     for length in (0, 2**40, 2**64 - 1):
-        yield sealed(good, 20, ">Q", length), "cut off or too long"
-    for at in (0, 7, 15):
-        yield sealed(good, 28 + at, ">B", good[28 + at] ^ 255), "another solver"
+        yield forged(good, 20, ">Q", length), "cut off or too long"
+    for at, fmt, value in [(6, ">H", 4), (8, ">I", 0), (12, ">I", 1), (16, ">I", 0)]:
+        yield forged(good, at, fmt, value), "another solver.* or was forged"
+    for at in (28, 35, 43, HEADER_BYTES, len(good) - 1):
+        yield forged(good, at, ">B", good[at] ^ 255), "another solver.* or was forged"
     for at in (10, 30, HEADER_BYTES - 2, HEADER_BYTES, len(good) - 1):
         damaged = bytearray(good)
         damaged[at] ^= 16
         yield bytes(damaged), "damaged"
     yield former, "of round 1, but round 2 is open"
-    yield with_body(server, good, b""), "0 bytes"
-    yield with_body(server, good, body[:-1]), "bytes"
-    yield with_body(server, good, body + b"\0"), "bytes"
+    for other in (b"", body[:-1], body + b"\0"):
+        yield sealed(server, good, body=other), f"{len(other)} bytes"
     for number in (np.nan, np.inf, -np.inf):
         numbers = np.full(len(body) // 4, number, ">f4").tobytes()
-        yield with_body(server, good, numbers), "not finite"
+        yield sealed(server, good, body=numbers), "not finite"
 
 
 def test_malformed_messages_change_nothing(opened):
@@ -111,7 +115,7 @@ def test_a_client_refuses_what_is_not_for_it(problem):
         server.receive(client.work(server.broadcast(client.number)))
     server.close_round()
     clients[1].work(server.broadcast(1))
-    with pytest.raises(deploy.MessageError, match="which its state does not know"):
+    with pytest.raises(deploy.MessageError, match="round 1 is over"):
         clients[1].work(old)
     other = deploy.Client(CODED, problem.take(jnp.array([1])), 1, CLIENTS, KEY)
     with pytest.raises(deploy.MessageError, match="another solver"):
@@ -148,3 +152,77 @@ def test_a_round_before_that_of_the_last_work_is_over(problem):
     server.receive(fresh, 1)
     server.close_round()
     clients[1].work(server.broadcast(1))
+
+
+def remembered(client):
+    return [*jax.tree.leaves(client._state), *jax.tree.leaves(client._pending), client._heard]
+
+
+@pytest.mark.parametrize(
+    "solver", [PLAIN, CODED, solvers.prox_skip()], ids=["plain", "coded", "replies"]
+)
+def test_forged_and_replayed_broadcasts_change_nothing(solver, problem):
+    """Of the first model, of rounds to come and of rounds that are over."""
+    study = deploy.Study.of(solver, problem, KEY)
+    server, clients = study.server(), [study.client(i) for i in range(CLIENTS)]
+    for client in clients:
+        server.receive(client.hello())
+    first = server.start()
+    for client in clients:
+        server.receive(client.begin(first[client.number]))
+    old = []
+    for index in range(3):
+        sent = [server.broadcast(client.number) for client in clients]
+        for client, data in zip(clients, sent, strict=True):
+            server.receive(client.work(data))
+        good, before = sent[1], remembered(clients[1])
+        attacks = [
+            (clients[1].begin, first[1], "the rounds have begun"),
+            (clients[1].work, sent[2], "is for client 2"),
+            (clients[1].work, first[1], "of kind 2"),
+            (clients[1].finish, good, f"round {index} is over"),
+            (clients[1].work, forged(good, 12, ">I", index + 1), "forged"),
+            (clients[1].work, forged(good, 12, ">I", 2**32 - 1), "forged"),
+            (clients[1].work, forged(good, 16, ">I", index + 1), "forged"),
+            (clients[1].work, forged(good, 28, ">B", good[28] ^ 1), "forged"),
+            # Who has the study can write these, but nobody can mean them.
+            (clients[1].work, sealed(server, good, round=2**32 - 1), "rounds are below"),
+            (clients[1].work, sealed(server, good, heard=index + 7), "nobody is heard before"),
+            (clients[1].finish, sealed(server, good, round=2**30), "rounds are below"),
+        ]
+        attacks += [(clients[1].work, data, "is over") for data in old]
+        if not solver.replies:
+            short = sealed(server, good, round=index + 1, heard=index + 1, body=good[-3:])
+            attacks.append((clients[1].work, short, "bytes"))
+        for act, data, words in attacks:
+            with pytest.raises(deploy.MessageError, match=words):
+                act(data)
+            for x, y in zip(remembered(clients[1]), before, strict=True):
+                assert x is y
+        old.append(good)
+        server.close_round()
+    for client in clients:
+        client.finish(server.broadcast(client.number))
+    expected = deploy.in_process(solver, problem, KEY, rounds=3)
+    assert jnp.array_equal(server.estimate, expected.server.estimate)
+    for client, other in zip(clients, expected.clients, strict=True):
+        jax.tree.map(np.testing.assert_array_equal, client.clients, other.clients)
+
+
+def test_a_site_keeps_its_client_until_a_new_deployment_has_its_first_model(problem, tmp_path):
+    """A request to join has no seal: anybody may send it."""
+    study = deploy.Study.of(PLAIN, problem, KEY)
+    server = study.server()
+    sites = [deploy.Site(study, i, tmp_path) for i in range(CLIENTS)]
+    for site in sites:
+        server.receive(site.answer("hello", b""))
+    for number, data in server.start().items():
+        server.receive(sites[number].answer("begin", data))
+    for _ in range(2):
+        for number, site in enumerate(sites):
+            site.answer("hello", b"")
+            server.receive(site.answer("work", server.broadcast(number)))
+        server.close_round()
+    assert jnp.array_equal(
+        server.estimate, deploy.in_process(PLAIN, problem, KEY, rounds=2).server.estimate
+    )

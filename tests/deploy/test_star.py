@@ -1,5 +1,7 @@
 """Deployed stars against the simulation: the same states, whoever takes part."""
 
+from dataclasses import replace
+
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -203,6 +205,41 @@ def test_keys_whose_numbers_depend_on_the_batch_are_refused(kind, problem):
             key=key,
             problem=lambda number: problem.take(jnp.array([number])),
         )
+
+
+@pytest.mark.parametrize(
+    ("field", "value", "words"),
+    [
+        ("solver", "fed_admm", "solver must be a solver with one server"),
+        ("solver", solvers.extra(), "topology must be a graph of"),
+        ("model", "zeros", "model must be an array of numbers"),
+        ("model", jnp.zeros((2, 3)), "model must have shape"),
+        ("model", jnp.full(3, jnp.nan), "model must be finite"),
+        ("num_clients", 2.5, "num_clients must be a whole number"),
+        ("num_clients", 0, "num_clients must be at least 1"),
+        ("key", 7, "key must be a typed key"),
+        ("problem", 3, r"problem must be a function problem\(number\), but it is 3"),
+        ("problem", lambda: None, r"problem must be a function problem\(number\)"),
+        ("everybody", "all", r"everybody must be a function everybody\(\), but it is 'all'"),
+        ("topology", "tree", "topology must be None for a solver with one server"),
+    ],
+)
+def test_the_fields_of_a_study_are_checked(field, value, words, problem):
+    with pytest.raises(fa.InputError, match=words) as caught:
+        replace(deploy.Study.of(solvers.fed_admm(), problem, KEY), **{field: value})
+    assert "\n" not in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    ("solver", "topology"),
+    [(solvers.fed_admm(), None), (solvers.extra(), fa.graphs.from_edges(CLIENTS, [(0, 1)]))],
+)
+def test_what_a_study_calls_a_problem_is_one(solver, topology):
+    fields = {"model": jnp.zeros(3), "num_clients": CLIENTS, "key": KEY, "topology": topology}
+    for wrong in (None, 3, "data", jnp.zeros(3)):
+        study = deploy.Study(solver=solver, problem=lambda number, x=wrong: x, **fields)
+        with pytest.raises(fa.InputError, match="problem"):
+            study.client(0)
 
 
 def test_what_cannot_be_deployed_says_why(problem):

@@ -177,6 +177,43 @@ def test_messages_that_do_not_fit_are_refused(double):
         other.work(nodes[5].broadcast(0))
 
 
+class Replayed(deploy.Site):
+    """A site that gets all messages of its parent again, each time that it has worked."""
+
+    def answer(self, name, data):
+        reply, node = super().answer(name, data), self._client
+        if name == "work":
+            states = {i: node._states[i] for i in (node._base, max(node._states))}
+            self.got += [(name, data), ("finish", data)]
+            for way, old in self.got:
+                try:
+                    getattr(node, way)(old)
+                except deploy.MessageError as refusal:
+                    self.refusals.append(str(refusal))
+                for label, state in states.items():
+                    jax.tree.map(np.testing.assert_array_equal, node._states[label], state)
+        elif name == "begin":
+            self.got, self.refusals = [(name, data)], []
+        return reply
+
+
+@pytest.mark.parametrize("passes", [1, 3])
+def test_replayed_messages_leave_the_states_as_they_were(passes, double, tmp_path):
+    tree, rounds = TREES["three"], 2
+    problem, sites = problem_on(tree), []
+    solver = solvers.hfsad(problem, passes=passes, exchange=EXCHANGES["coded"])
+    study, ask = deploy.Study.of(solver, problem, KEY), deploy.called(sites)
+    below = deploy.Children(ask, quorum=0)
+    sites += [Replayed(study, i, tmp_path, below) for i in range(tree.num_links)]
+    server = deploy.Rounds(study=study, rounds=rounds, folder=tmp_path, quorum=0).run(ask)
+    plain = deploy.in_process(solver, problem, KEY, rounds=rounds)
+    np.testing.assert_array_equal(server.estimate, plain.server.estimate)
+    for site, node in zip(sites, plain.clients, strict=True):
+        jax.tree.map(np.testing.assert_array_equal, site._client.state, node.state)
+        for words in ("the rounds have begun", "is over"):
+            assert any(words in each for each in site.refusals)
+
+
 def test_a_record_of_passes_is_read_as_written(tmp_path):
     heard = np.random.default_rng(0).random((4, PASSES, 7)) < 0.5
     deploy.Record(heard, "digest").save(tmp_path / "record.json")
@@ -188,8 +225,7 @@ def test_what_is_no_deployment_on_a_tree_says_why():
     solver = solvers.hfsad(problem)
     with pytest.raises(fa.InputError, match="the tree's depth is 3, but the solver is built for 2"):
         deploy.TreeServer(solver, problem.start, TREES["three"], KEY)
-    study = deploy.Study(
-        solver=solver, model=problem.start, num_clients=5, key=KEY, problem=problem.take
-    )
     with pytest.raises(fa.InputError, match="topology must be a tree"):
-        study.server()
+        deploy.Study(
+            solver=solver, model=problem.start, num_clients=5, key=KEY, problem=problem.take
+        )

@@ -220,7 +220,8 @@ def simulate(
     sites: list[deploy.Site] = []
     ask = deploy.called(sites)
     below = deploy.Children(ask, quorum=0)
-    sites += [deploy.Site(study, number, out, below) for number in range(study.num_sites)]
+    # Nothing is resumed from a simulation: what its ends remember is written at the end.
+    sites += [deploy.Site(study, i, out, below, lazy=True) for i in range(study.num_sites)]
     job = deploy.Rounds(
         study=study,
         rounds=rounds,
@@ -230,6 +231,8 @@ def simulate(
     )
     try:
         job.run(ask)
+        for site in sites:
+            site.save()
     except KeyboardInterrupt:
         typer.echo(f"Interrupted after {job.server.round} rounds.", err=True)
         raise SystemExit(130) from None

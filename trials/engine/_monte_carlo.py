@@ -18,10 +18,10 @@ another width; on one device, whose programs XLA simplifies in another order tha
 and where the mesh axis "clients" spreads every trial over other numbers of devices.
 """
 
+import sys
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import ExitStack, contextmanager, nullcontext
-from functools import partial
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -44,6 +44,7 @@ from fedjax_admm.trials.engine._layout import Layout, Pace, plan
 from fedjax_admm.trials.engine._program import Lowered, Program, compile_trials, lower_trials
 from fedjax_admm.trials.engine._spans import gaps_between, paced
 from fedjax_admm.trials.engine._trial import Trial, traced
+from fedjax_admm.trials.engine._work import announcement, check_time
 
 Begin = Callable[[Layout, str], None]
 """`begin(layout, program)` learns how the trials are cut up and the digest of what makes them; none
@@ -230,7 +231,11 @@ def _computed(
 ) -> MonteCarlo:
     """Do what `monte_carlo` does, where nobody else writes into the store."""
     one = traced(trial, key)
-    compiled = partial(compile_trials, one, key, trials, mesh=mesh, limit=memory, compact=compact)
+
+    def compiled(missing: int, **how: Any) -> Program:
+        hosts.from_first(lambda: check_time(one.program, missing))
+        return compile_trials(one, key, trials, mesh=mesh, limit=memory, compact=compact, **how)
+
     stored = hosts.from_first(lambda: dict(chunks.identity()) if chunks is not None else {})
     if batch == "auto" and isinstance(stored.get("width"), int):
         batch = stored["width"]
@@ -240,34 +245,38 @@ def _computed(
         layout = plan(one.program, trials, batch=batch, chunk=chunk, devices=devices)
         lowered = lower_trials(one, key, layout, mesh)
     else:
-        program = compiled(batch=batch, chunk=chunk)
+        program = compiled(trials, batch=batch, chunk=chunk)
         lowered = program.lowered
     if chunks is not None:
         _check_storable(lowered)
     identity = _identity(lowered) | {"compact program": compact}
     parts = _Parts(trials)
     spans = hosts.from_first(lambda: parts.take_over(chunks, identity))
-    if program is None and gaps_between(spans, trials):
-        program = compiled(batch=batch, chunk=chunk, lowered=lowered)
+    missing = gaps_between(spans, trials)
+    left = sum(map(len, missing))
+    if program is None and missing:
+        program = compiled(left, batch=batch, chunk=chunk, lowered=lowered)
     layout = lowered.layout if program is None else program.layout
     name = digest_of_json(identity)
     hosts.from_first(lambda: None if begin is None else begin(layout, name))
-    missing = gaps_between(spans, trials)
-    there = trials - sum(map(len, missing))
     run = transfer = 0.0
     pace = Pace(layout, mesh.shape["trials"], given=chunk is not None)
+    words = announcement(one.program, left, pace.length(left))
+    if words and progress and hosts.first():
+        waiting.stop()
+        print(words, file=sys.stderr)
 
     def keep(first: int, arrays: Mapping[str, np.ndarray]) -> Exception | None:
         parts.put(first, arrays)
         return _kept(arrays, first, chunks)
 
     holding = nullcontext(Interruption()) if chunks is None else held_back()
-    with holding as interruption, _ticker(trials, there, progress) as tick:
+    with holding as interruption, _ticker(trials, trials - left, progress) as tick:
         if program is not None and missing:
             run, transfer = _filled(program, missing, pace, keep, tick, interruption)
     compiling = lowered.seconds if program is None else program.compile_seconds
     seconds = Seconds(compiling, run, transfer)
-    return MonteCarlo(parts.joined, layout, seconds, trials - there, name)
+    return MonteCarlo(parts.joined, layout, seconds, left, name)
 
 
 def _filled(

@@ -202,10 +202,9 @@ class Experiment:
                 _check_swept(name, text, settings[name])
         return settings
 
-    def check_limits(self, settings: Settings, trials: int, rounds: int) -> None:
-        """Check from shapes that a run fits into memory and a day, before anything is compiled."""
+    def check_memory(self, settings: Settings, rounds: int) -> None:
+        """Check from shapes that a trial's problem fits into memory."""
         values = settings[self.sweep.name]
-        work = f"{trials} trials of {rounds} rounds at {len(values)} values of {self.sweep.name}"
         remedy = "take fewer, or smaller settings"
         try:
             problem = self._problem_shapes({**settings, ROUNDS: rounds}, values[0])
@@ -217,7 +216,6 @@ class Experiment:
             ) from None
         size = limits.tree_bytes(problem) * len(values)
         limits.check_memory(f"the problem of a trial of {self.name}", size, remedy)
-        limits.check_time(work, float(trials) * rounds * len(values), remedy)
 
     def _problem_shapes(self, settings: Settings, value: Any) -> Any:
         return jax.eval_shape(lambda key: self.problem(settings, value, key), jax.random.key(0))

@@ -20,6 +20,8 @@ from fedjax_admm.deploy._messages import (
     Kind,
     Message,
     MessageError,
+    check_not_begun,
+    check_open,
     digest_of,
     fields_of,
     from_body,
@@ -86,6 +88,12 @@ class Node:
         self.num_clients = graph.num_nodes
         self.number = count("number", number, at_least=0, at_most=self.num_clients - 1)
         check_deployable(solver, *ego.GRAPH)
+        if not hasattr(problem, "graph"):
+            raise InputError(
+                f"must have a graph, but {type(problem).__name__} has none",
+                argument="problem",
+                value=problem,
+            )
         if problem.num_clients != 1:
             raise InputError(
                 f"must be the problem of one client, but it has {problem.num_clients}",
@@ -95,12 +103,6 @@ class Node:
             )
         dtype = problem.start.dtype
         self.graph = replace(graph, weights=graph.weights.astype(dtype))
-        if not hasattr(problem, "graph"):
-            raise InputError(
-                f"must have a graph, but {type(problem).__name__} has none",
-                argument="problem",
-                value=problem,
-            )
         self.problem: Any = replace(problem, graph=ego.view_of_node(self.graph, number))
         check_capabilities(solver, self.problem)
         solver.check(self.problem, 0)
@@ -161,11 +163,13 @@ class Node:
         Raises:
           MessageError: the message is not the relay's first one.
         """
-        (largest,) = from_body([number((), np.float64)], self._read(data, Kind.START).body, [None])
+        message = self._read(data, Kind.START)
+        check_not_begun(self._worked)
+        (largest,) = from_body([number((), np.float64)], message.body, [None])
         if open_fields(self.solver):
             self._curvature = as_curvature(jnp.asarray(largest, self._dtype))
-        message = ego.first_message(self.solver, self.problem, self._curvature)
-        body = to_body([number((self._dim,), self._dtype)], [message])
+        first = ego.first_message(self.solver, self.problem, self._curvature)
+        body = to_body([number((self._dim,), self._dtype)], [first])
         return self._write(Kind.READY, 0, body)
 
     def work(self, data: bytes) -> bytes:
@@ -181,7 +185,7 @@ class Node:
         digest = hashlib.sha256(data).digest()
         if digest == self._answered[0]:
             return self._answered[1]
-        message = self._settle(data)
+        message = self._settle(data, self._done - 1)
         state, work_key = self._state, None
         assert state is not None
         if self._private:
@@ -209,7 +213,7 @@ class Node:
         Raises:
           MessageError: as `work`.
         """
-        self._settle(data)
+        self._settle(data, self._worked)
 
     def save(self, path: str | os.PathLike[str]) -> None:
         """Write what the node remembers to a file, in the place of an older one."""
@@ -295,7 +299,7 @@ class Node:
     def _read(self, data: bytes, kind: Kind) -> Message:
         return read_own(data, kind, self._digest, self.number)
 
-    def _settle(self, data: bytes) -> Message:
+    def _settle(self, data: bytes, open_round: int) -> Message:
         """Take over all rounds that are closed.
 
         Raises:
@@ -303,9 +307,8 @@ class Node:
             it is.
         """
         message = self._read(data, Kind.DOWN)
+        check_open(message, open_round)
         came = self._unpacked(message)
-        if message.round < self._done - 1:
-            raise MessageError(f"round {message.round} is over: the message is an old one")
         if came.first > self._done:
             raise MessageError(
                 f"the relay has heard this node last in round {message.heard - 1}, which its state "

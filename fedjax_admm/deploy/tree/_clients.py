@@ -18,6 +18,8 @@ from fedjax_admm.deploy._messages import (
     Kind,
     Message,
     MessageError,
+    check_not_begun,
+    check_open,
     from_body,
     read_own,
     to_body,
@@ -35,6 +37,22 @@ class Child(Node):
         self._states: dict[int, NodeState] = {}  # by one more than the pass of the last work
         self._base = 0  # that of the beginning of the round
         self._place = self._places[self.number]
+        self._answered = (b"", b"")  # the parent's last message, and what was answered
+
+    def work(self, data: bytes) -> bytes:
+        """Read the message of a work, do this node's part of it, and return the upload.
+
+        The same message again gets the same answer.
+
+        Raises:
+          MessageError: the message is not for this node, or of a pass that is over.
+        """
+        if data != self._answered[0]:
+            self._answered = data, self._work(data)
+        return self._answered[1]
+
+    def _work(self, data: bytes) -> bytes:
+        raise NotImplementedError
 
     def save(self, path: str | os.PathLike[str]) -> None:
         """Write what the node remembers to a file, in the place of an older one."""
@@ -76,8 +94,9 @@ class Child(Node):
 
     def _first_model(self, data: bytes) -> jax.Array:
         """Return the first model of the parent's first message."""
-        fields = [number(self._shape, self._dtype)]
-        (model,) = from_body(fields, self._read_down(data, Kind.START).body, [None])
+        fields, message = [number(self._shape, self._dtype)], self._read_down(data, Kind.START)
+        check_not_begun(max(self._states, default=0))
+        (model,) = from_body(fields, message.body, [None])
         return jnp.asarray(model)
 
     def _ready(self, state: NodeState, upload: TreeUpload) -> bytes:
@@ -89,27 +108,35 @@ class Child(Node):
             Kind.READY, 0, to_body(fields, Fields([sent[0]], [upload.weights[0]]))
         )
 
-    def _settle(self, data: bytes) -> tuple[Message, NodeState]:
-        """Return the message of a work, and the state from which it goes on.
+    def _settle(self, data: bytes, *, last: bool = False) -> tuple[NodeState, Message, Any, Any]:
+        """Return the state from which a work goes on, the message, the parent's model and the link.
+
+        Args:
+          data: the message.
+          last: whether it is the one after the last round, whose model is not read.
 
         Raises:
           MessageError: the message is old, or the state is not where the parent thinks it is.
         """
-        message = self._read_down(data, Kind.DOWN)
+        message, passes = self._read_down(data, Kind.DOWN), self.solver.passes
         heard, index = message.heard, message.round
         if not self._states:
             raise MessageError("a round has begun before this node had its first model")
+        # Within a round a middle node that has stopped may begin its passes again.
+        worked = max(self._states)
+        check_open(message, worked if last else (worked - 1) // passes * passes)
         if heard not in self._states:
             raise MessageError(
                 f"the parent has heard this node last in pass {heard - 1}, which its state does "
                 "not know: resume it from its latest file"
             )
-        if index < heard:
-            raise MessageError(f"pass {index} is over: the message is an old one")
-        if heard <= index - index % self.solver.passes:
+        state = self._states[heard]
+        above, down = (None, None) if last else self._received(message, state)
+        if heard <= index - index % passes:
             self._base = heard  # no node above takes back what was heard before the round
-        self._states = {i: self._states[i] for i in {self._base, heard}}
-        return message, self._states[heard]
+        kept = {self._base, heard}
+        self._states = {i: x for i, x in self._states.items() if i in kept or i > index}
+        return state, message, above, down
 
     def _received(self, message: Message, state: NodeState) -> tuple[np.ndarray, Any]:
         """Return the parent's model as it arrives, shape (1, dim), and the link down."""
@@ -168,16 +195,11 @@ class TreeClient(Child):
         Raises:
           MessageError: the message is not the parent's first one.
         """
-        return self._ready(*start_client(self.solver, self.problem, self._first_model(data)))
+        model = self._first_model(data)
+        return self._ready(*start_client(self.solver, self.problem, model))
 
-    def work(self, data: bytes) -> bytes:
-        """Read the message of a work, do the client's part of it, and return the upload.
-
-        Raises:
-          MessageError: the message is not for this client, or of a pass that is over.
-        """
-        message, state = self._settle(data)
-        above, down = self._received(message, state)
+    def _work(self, data: bytes) -> bytes:
+        state, message, above, down = self._settle(data)
         passes = self._passes(self.number)
         nodes, up, code, weight = client_work(
             *(self.solver, self.problem, state, above, self._up_key(message.round)), passes=passes
@@ -191,8 +213,8 @@ class TreeClient(Child):
         Raises:
           MessageError: as `work`.
         """
-        _, state = self._settle(data)
-        self._states = {self._base: state}
+        state, message, _, _ = self._settle(data, last=True)
+        self._states = {message.heard: state}
 
     def _like(self) -> None:
         self._states = {

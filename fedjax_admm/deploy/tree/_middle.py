@@ -87,14 +87,8 @@ class Middle(Child, Parent):
         ask_all(self, self.children.ask, "begin", self.start(), self.children.patience)
         return self._ready(*self._start(self._open(self.model)))
 
-    def work(self, data: bytes) -> bytes:
-        """Read the message of a work, run its passes with the children, and return the upload.
-
-        Raises:
-          MessageError: the message is not for this node, or of a pass that is over.
-        """
-        message, state = self._settle(data)
-        self._above, down = self._received(message, state)
+    def _work(self, data: bytes) -> bytes:
+        state, message, self._above, down = self._settle(data)
         self._state, self._index, self._due = state._replace(down=down), message.round, Kind.UP
         self._came, self._bodies, self._masks = {}, [], []
         children = self.children
@@ -119,8 +113,8 @@ class Middle(Child, Parent):
         Raises:
           MessageError: as `work`.
         """
-        message, state = self._settle(data)
-        self._states = {self._base: state}
+        state, message, _, _ = self._settle(data, last=True)
+        self._states = {message.heard: state}
         self._state, self._index, self._due = state, message.round, Kind.UP
         self._bodies = []
         last = {i: self.broadcast(i) for i in self.numbers}

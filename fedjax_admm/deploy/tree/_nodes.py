@@ -29,14 +29,13 @@ class Place(NamedTuple):
 def places(tree: trees.Tree) -> list[Place]:
     """Return the place of every node with a parent, in the order of their numbers."""
     first = tree.num_clients - 1  # a server's number is this more than that within the tree
-    of_clients = [int(parent) for parent in tree.client_parents]
     found = [
         Place(0, i, tree.num_clients, parent + first if parent else -1)
-        for i, parent in enumerate(of_clients)
+        for i, parent in enumerate(np.asarray(tree.client_parents).tolist())
     ]
     start = 0  # the number of the first server of the level above, within the tree
     for level, parents in enumerate(tree.server_parents, 1):
-        above = [start + int(parent) for parent in parents]
+        above = [start + parent for parent in np.asarray(parents).tolist()]
         found += [
             Place(level, row, len(above), parent + first if parent else -1)
             for row, parent in enumerate(above)
