@@ -15,6 +15,7 @@ from fedjax_admm.solvers._declared import open_fields
 # The curvature is estimated on so many clients, evenly spaced.
 _LOOKED_AT = 32
 _POWER_STEPS = 20
+_WALL = 10  # the curvature along a step over the one that it was made for, at most
 
 
 def copies(model: jax.Array, problem: Any) -> jax.Array:
@@ -131,11 +132,39 @@ def _directions(points: jax.Array) -> jax.Array:
 
 
 def _curvatures(problem: Any, points: jax.Array, direction: jax.Array) -> jax.Array:
-    """Return each client's larger |eigenvalue| at its point and one step further, (clients,)."""
+    """Return each client's larger |eigenvalue| at its point and one step further, (clients,).
+
+    A step behind a wall of the loss, `beyond`, tells nothing of what is before it.
+    """
     at_start = _largest_eigenvalues(problem, points, direction)
     slopes = problem.gradients(points)
-    onwards = points - slopes / jnp.where(at_start > 0, at_start, 1)[:, None]
-    return jnp.maximum(at_start, _largest_eigenvalues(problem, onwards, direction))
+    usable = jnp.where(at_start > 0, at_start, 1)
+    step = -slopes / usable[:, None]
+    there = _largest_eigenvalues(problem, points + step, direction)
+    bent = problem.gradients(points + step) - slopes
+    return jnp.where(beyond(step, bent, usable), at_start, jnp.maximum(at_start, there))
+
+
+def beyond(step: jax.Array, bent: jax.Array, curvature: jax.Array) -> jax.Array:
+    """Return whether steps lead behind a wall of the loss, where none of what is known holds.
+
+    The change y of the gradient along a step s is not finite, or the curvature along it is more
+    than ten times the one that it was made for: `<s, y> > 10 curvature ||s||^2`.
+
+    Args:
+      step: s, shape (clients, dim).
+      bent: y, of the same shape.
+      curvature: shape (clients,).
+
+    Returns:
+      Shape (clients,), bool.
+    """
+    step, bent, curvature = jax.lax.stop_gradient((step, bent, curvature))
+    # Divided first: squares of the numbers on a wall overflow.
+    far = jnp.max(jnp.abs(step), -1, initial=jnp.finfo(step.dtype).tiny)
+    step = step / far[:, None]
+    along = jnp.sum(step * (bent / far[:, None]), -1)
+    return ~(along <= _WALL * curvature * jnp.sum(step * step, -1))
 
 
 def _largest_eigenvalues(problem: Any, points: jax.Array, direction: jax.Array) -> jax.Array:

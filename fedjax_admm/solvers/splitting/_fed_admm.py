@@ -240,7 +240,9 @@ class ProbedFedADMM(Probed, FedADMM):
         """Return w_i and y_i with the rho of the l that was read, and say l_i."""
         z, curvature = received
         memory = self.read(clients.memory, curvature)
-        clients = clients._replace(rho=self.penalty(curvature), memory=memory)
+        rho = self.penalty(curvature)
+        share = jnp.minimum(1, self.stretch(memory) * rho / clients.rho)
+        clients = clients._replace(duals=share[:, None] * clients.duals, rho=rho, memory=memory)
         new, _ = super().client(problem, clients, z, key)
         return new, self.said(new.memory)
 

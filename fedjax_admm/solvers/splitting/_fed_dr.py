@@ -138,9 +138,10 @@ class ProbedFedDR(Probed, FedDR):
         """Return y_i and x_i, and say l_i."""
         x_bar, curvature = received
         rho = self.penalty(curvature)
-        y = clients.x + (clients.rho / rho)[:, None] * (clients.y - clients.x)
-        y = y + self.relaxation * (x_bar - clients.x)
         memory = self.read(clients.memory, curvature)
+        share = jnp.minimum(clients.rho / rho, self.stretch(memory))
+        y = clients.x + share[:, None] * (clients.y - clients.x)
+        y = y + self.relaxation * (x_bar - clients.x)
         if self.local.measures_once(problem, memory):
             memory = memory._replace(overshoots=jnp.zeros_like(memory.overshoots))
         return self._probed_prox(problem, y, clients._replace(memory=memory, rho=rho), key)

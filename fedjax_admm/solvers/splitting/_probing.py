@@ -9,14 +9,31 @@ w', gives the secant
     s = w' - w,    y = grad f_i(w') - grad f_i(w),
     <s, y> / ||s||^2,  or ||y|| / ||s|| where <s, y> <= 0,
 
-which is the next l_i, but at least half of the one before. The next step along the slope G of the
-client's problem, that of the next round included, has the length
+the curvature m_i of the next step, but at least half of the one before, and l_i = m_i. The next
+step along the slope G of the client's problem, that of the next round included, has the length
 
-    1 / ((l_i + rho) sqrt(1 + n_i)),
+    1 / ((m_i + rho) sqrt(1 + n_i)),
 
-Barzilai and Borwein's for f_i + rho ||w - centre||^2 / 2. n_i counts the steps, over all rounds,
-from a slope G to a slope G' with <G', G> < -||G||^2: along G, by the trapezoidal rule, they have
-raised the objective. At a kink this happens again and again, so that steps settle.
+Barzilai and Borwein's for f_i + rho ||w - centre||^2 / 2.
+
+Description of the safeguard. A step leads behind a wall of f_i, as exponentials and powers have
+them, where `<s, y> > 10 (m_i + rho) ||s||^2`, or where the gradient is not finite: along it the
+curvature was more than ten times the one that it was made for. It is taken back, m_i is ten times
+as large, and l_i stays, so that no curvature from behind a wall is ever sent. A start that lies so
+to the client's last point is given up for that point. Where rho falls, y_i / rho, by which a
+client's dual variable moves the server's model, grows by at most max(1, m / 10) in the client's
+round m: else the duals of a steep start would throw the model out of a flat valley (FedADMM and
+FedDR; y_i falls instead).
+
+Guarantee. For gradients of all samples and K > 1, a client's model is where its gradient was
+finite, and along each of its steps the curvature was at most ten times the assumed one; l is a mean
+of what was met along such steps. That the objective at the server's model falls is not guaranteed:
+with few clients it may stand above its start in the first rounds. Of minibatches, of losses with a
+key or a state, and of K = 1 the first step of a round alone is guarded so, on its minibatch.
+
+n_i counts the steps, over all rounds, from a slope G to a slope G' with <G', G> < -||G||^2: along
+G, by the trapezoidal rule, they have raised the objective. At a kink this happens again and again,
+so that steps settle.
 
 A client in its round m = 1, 2, ... sends l_i growth(m) beside its upload, of its last l_i and with
 
@@ -33,13 +50,14 @@ converge where losses are not convex, and errors of compressed messages shrink.
 
 Gradients of two minibatches differ by more than curvature, and so do those of a loss with a key or
 a state. There, and where K = 1, the first step of a round is measured alone, by a second gradient
-on its minibatch: l_i is ||y|| / ||s||, and all steps have L_i = max(l_i, l) in the place of l_i,
-where l is without the growth. FedDR forgets n_i there before each round: its clients start near the
+on its minibatch: m_i is ||y|| / ||s||, and all steps have max(m_i, l) in the place of m_i, where l
+is without the growth. FedDR forgets n_i there before each round: its clients start near the
 solutions of their own problems, where noise turns slopes around.
 
 A message down holds l besides, and one up l_i, and rho where it is the upload's weight. A secant
-counts if its differences are not noise of rounding; l_i is at least 1e-4 L, so that a loss without
-curvature keeps a step.
+counts if its differences are not noise of rounding; m_i is at least 1e-4 L, so that a loss without
+curvature keeps a step. A round costs K + 1 gradients, and a client remembers its last point and the
+gradient there.
 
 Why steps are long: where N / |S| rounds are one unit of time t, and T is the length of a round's
 local steps, FedADMM's model follows z'' + rho T z' + T grad f(z) = 0 to first order, since the
@@ -64,17 +82,21 @@ from fedjax_admm.capabilities import (
     kept_states,
     slopes_and_states,
 )
+from fedjax_admm.participation import where_active
 from fedjax_admm.solvers import _roles as roles
-from fedjax_admm.solvers._gradients import draws
+from fedjax_admm.solvers._gradients import beyond, draws
 from fedjax_admm.solvers._local import FallingGradient
 
 _LEAST = 1e-4
+_FURTHER = 10  # times m_i after a step that is taken back
 
 
 class Probes(NamedTuple):
     """What the clients remember of curvature, stacked."""
 
     met: jax.Array  # shape=(clients,): l_i
+    following: jax.Array  # shape=(clients,): m_i, of the next step
+    last: Any  # where the last step led, and the gradient there; empty if steps are measured once
     shared: jax.Array  # shape=(clients,): l, as they read it last, over the growth
     overshoots: jax.Array  # shape=(clients,), int32: n_i
     calls: jax.Array  # shape=(clients,), int32: how often they have worked
@@ -94,7 +116,10 @@ class ProbingGradient:
         """Return the curvature of the start, and no overshoots."""
         first = jnp.broadcast_to(self.curvature, start.shape[:1]).astype(start.dtype)
         none = jnp.zeros(first.shape, jnp.int32)
-        return Probes(first, first, none, none, kept_states(problem))
+        memory = Probes(first, first, (), first, none, none, kept_states(problem))
+        if self.measures_once(problem, memory):
+            return memory
+        return memory._replace(last=(start, problem.gradients(start)))
 
     def length(self, weight):
         """Return rate (1 + r + ... + r^(steps - 1)) with r = 1 - rate weight, at the start."""
@@ -107,58 +132,63 @@ class ProbingGradient:
 
     def __call__(self, problem, centre, weight, start, memory, key):
         """Return the models after all steps, shape (clients, dim), and the probes."""
+        walk = self._measured_once if self.measures_once(problem, memory) else self._measured_always
+        task = _Task(problem, centre, weight)
+        w, memory = walk(task, start, memory, draws(problem, key, self.steps))
+        return w, memory._replace(calls=memory.calls + 1)
 
-        def pull(w):
-            return weight[:, None] * (w - centre)
-
-        def moved(w, slope, curvature, overshoots):
-            fall = jnp.sqrt(1 + overshoots.astype(w.dtype))
-            return w - slope / ((curvature + weight) * fall)[:, None]
-
-        once = self.measures_once(problem, memory)
-        walk = self._measured_once if once else self._measured_always
-        w, met, overshoots, kept = walk(problem, start, pull, moved, memory, key)
-        return w, Probes(met, memory.shared, overshoots, memory.calls + 1, kept)
-
-    def _measured_always(self, problem, start, pull, moved, memory, key):
+    def _measured_always(self, task, start, memory: Probes, drawn):
         """Take steps of which each has the curvature that the one before has met."""
 
         def step(carry, draw):
-            (w, gradient, slope), old, met, overshoots = carry
-            found = problem.gradients(w, draw)
-            met = self._met(old, w, gradient, found, met)
-            new = found + pull(w)
-            overshoots += _rises(slope, new)
-            return ((moved(w, new, met, overshoots), found, new), w, met, overshoots), None
+            (w, gradient), following, met, overshoots = carry
+            slope = gradient + task.pull(w)
+            moved = task.moved(w, slope, following, overshoots)
+            found = task.problem.gradients(moved, draw)
+            back = beyond(moved - w, found - gradient, following + task.weight)
+            after = self._met(w, moved, gradient, found, following)
+            overshoots += jnp.where(back, 0, _rises(slope, found + task.pull(moved)))
+            here = where_active(~back, (moved, found), (w, gradient))
+            met = jnp.where(back, met, after)
+            following = jnp.where(back, _FURTHER * following, after)
+            return (here, following, met, overshoots), None
 
-        none = jnp.zeros_like(start)
-        carry = (start, none, none), start, memory.met, memory.overshoots
-        drawn = draws(problem, key, self.steps)
-        ((w, _, _), _, met, overshoots), _ = jax.lax.scan(step, carry, drawn)
-        return w, met, overshoots, memory.kept
+        gradient = task.problem.gradients(start, jax.tree.map(lambda x: x[0], drawn))
+        point, known = memory.last
+        lost = beyond(start - point, gradient - known, memory.following + task.weight)
+        here = where_active(~lost, (start, gradient), memory.last)
+        carry = here, memory.following, memory.met, memory.overshoots
+        (here, following, met, overshoots), _ = jax.lax.scan(step, carry, drawn)
+        return here[0], memory._replace(
+            met=met, following=following, last=here, overshoots=overshoots
+        )
 
-    def _measured_once(self, problem, start, pull, moved, memory, key):
+    def _measured_once(self, task, start, memory: Probes, drawn):
         """Take steps with the curvature that the first one has met on its own minibatch."""
-        drawn = draws(problem, key, self.steps)
+        problem = task.problem
         first = jax.tree.map(lambda x: x[0], drawn)
         rest = jax.tree.map(lambda x: x[1:], drawn)
         before, kept = slopes_and_states(problem, start, first, memory.kept)
-        slope = before + pull(start)
-        w = moved(start, slope, jnp.maximum(memory.met, memory.shared), memory.overshoots)
+        slope = before + task.pull(start)
+        assumed = jnp.maximum(memory.following, memory.shared)
+        w = task.moved(start, slope, assumed, memory.overshoots)
         after, _ = slopes_and_states(problem, w, first, memory.kept)  # of the same loss
-        met = self._met(start, w, before, after, memory.met, along=False)
-        curvature = jnp.maximum(met, memory.shared)
+        back = beyond(w - start, after - before, assumed + task.weight)
+        found = self._met(start, w, before, after, memory.following, along=False)
+        met = jnp.where(back, memory.met, found)
+        following = jnp.where(back, _FURTHER * assumed, found)
+        curvature = jnp.maximum(following, memory.shared)
 
         def step(carry, draw):
             w, before, overshoots, kept = carry
             slope, kept = slopes_and_states(problem, w, draw, kept)
-            slope += pull(w)
+            slope += task.pull(w)
             overshoots += _rises(before, slope)
-            return (moved(w, slope, curvature, overshoots), slope, overshoots, kept), None
+            return (task.moved(w, slope, curvature, overshoots), slope, overshoots, kept), None
 
-        carry = w, slope, memory.overshoots, kept
+        carry = where_active(~back, w, start), slope, memory.overshoots, kept
         (w, _, overshoots, kept), _ = jax.lax.scan(step, carry, rest)
-        return w, met, overshoots, kept
+        return w, memory._replace(met=met, following=following, overshoots=overshoots, kept=kept)
 
     def _met(self, w, moved, before, after, old, along: bool = True) -> jax.Array:
         """Return l_i, shape (clients,), or what it was where the differences are noise."""
@@ -180,6 +210,23 @@ class ProbingGradient:
             found = jnp.where((inner > 0) & (inner < found), inner, found)
             least = jnp.maximum(least, old / 2)
         return jnp.where(sure, jnp.maximum(found, least), old)
+
+
+class _Task(NamedTuple):
+    """What the clients solve: f_i(w) + rho_i ||w - centre||^2 / 2."""
+
+    problem: Any
+    centre: jax.Array  # shape=(clients, dim)
+    weight: jax.Array  # shape=(clients,): rho_i
+
+    def pull(self, w) -> jax.Array:
+        """Return the slope of the quadratic term."""
+        return self.weight[:, None] * (w - self.centre)
+
+    def moved(self, w, slope, curvature, overshoots) -> jax.Array:
+        """Return the models one step along the slopes further."""
+        fall = jnp.sqrt(1 + overshoots.astype(w.dtype))
+        return w - slope / ((curvature + self.weight) * fall)[:, None]
 
 
 def _rises(before, after) -> jax.Array:
@@ -222,6 +269,10 @@ class Probed:
         """Return by how much what is said exceeds what was met, shape (clients,)."""
         share = (memory.calls.astype(memory.met.dtype) / 50) ** 2
         return jnp.clip(share, self.share, self.local.steps) / self.share
+
+    def stretch(self, memory: Probes) -> jax.Array:
+        """Return by how much y_i / rho_i may grow where rho_i falls, shape (clients,)."""
+        return jnp.maximum(1, memory.calls.astype(memory.met.dtype) / 10)
 
     def read(self, memory: Probes, curvature: jax.Array) -> Probes:
         """Return what the clients remember once they have read l."""

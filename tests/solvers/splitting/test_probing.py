@@ -21,72 +21,94 @@ from tests.solvers.splitting.paths import START, path
 STEPS = 5
 
 
-def worked(i, start, centre, rho, met, rises):
-    """Return the model of a client after its local steps; changes what it remembers."""
+def slope_of(i, w, wall):
     hessians, linear = draw()
-    w, old, before, last = start.copy(), None, None, None
-    for _ in range(STEPS):
-        gradient = hessians[i] @ w - linear[i]
-        slope = gradient + rho * (w - centre)
-        if last is not None:
-            s, y = w - old, gradient - before
+    return hessians[i] @ w - linear[i] + wall * np.exp(4 * w)
+
+
+class Client:
+    """What a client remembers of its steps, and how it works."""
+
+    def __init__(self, i, largest, wall):
+        self.slope = lambda w: slope_of(i, w, wall)
+        self.met = self.following = largest
+        self.last, self.rises, self.calls = START, 0, 0
+        self.least, self.taken_back = 1e-4 * largest, 0
+
+    def lies_behind(self, w, other, rho):
+        s, y = other - w, self.slope(other) - self.slope(w)
+        self.taken_back += s @ y > 10 * (self.following + rho) * (s @ s)
+        return s @ y > 10 * (self.following + rho) * (s @ s)
+
+    def work(self, start, centre, rho):
+        """Return the model after the local steps of a round, each of which is measured."""
+        w = self.last if self.lies_behind(self.last, start, rho) else start
+        for _ in range(STEPS):
+            slope = self.slope(w) + rho * (w - centre)
+            t = w - slope / ((self.following + rho) * np.sqrt(1 + self.rises))
+            if self.lies_behind(w, t, rho):
+                self.following *= 10
+                continue
+            s, y = t - w, self.slope(t) - self.slope(w)
             secant = s @ y / (s @ s) if s @ y > 0 else np.linalg.norm(y) / np.linalg.norm(s)
-            met[i] = max(secant, met[i] / 2)
-            rises[i] += slope @ last < -(last @ last)
-        old, before, last = w, gradient, slope
-        w = w - slope / ((met[i] + rho) * np.sqrt(1 + rises[i]))
-    return w
+            self.met = self.following = max(secant, self.following / 2, self.least)
+            self.rises += (self.slope(t) + rho * (t - centre)) @ slope < -(slope @ slope)
+            w = t
+        self.last = w
+        return w
 
-
-def worked_once(i, start, centre, rho, met, rises, read):
-    """Return the same where the first step of a round is measured alone; l was read."""
-    hessians, linear = draw()
-    w, first, last = start.copy(), met[i], None
-    for k in range(STEPS):
-        slope = hessians[i] @ w - linear[i] + rho * (w - centre)
-        if last is not None:
-            rises[i] += slope @ last < -(last @ last)
-        moved = w - slope / ((max(met[i] if k else first, read) + rho) * np.sqrt(1 + rises[i]))
-        if not k:
-            met[i] = np.linalg.norm(hessians[i] @ (moved - w)) / np.linalg.norm(moved - w)
-        w, last = moved, slope
-    return w
+    def work_once(self, start, centre, rho, read):
+        """Return the same where the first step of a round is measured alone; l was read."""
+        w, last = start.copy(), None
+        for k in range(STEPS):
+            slope = self.slope(w) + rho * (w - centre)
+            if last is not None:
+                self.rises += slope @ last < -(last @ last)
+            moved = w - slope / ((max(self.following, read) + rho) * np.sqrt(1 + self.rises))
+            if not k:
+                bent = self.slope(moved) - self.slope(w)
+                self.met = self.following = np.linalg.norm(bent) / np.linalg.norm(moved - w)
+            w, last = moved, slope
+        return w
 
 
 class ByHand:
     """What all three methods keep: the mean of the curvature that clients have met."""
 
-    def __init__(self, largest, share, once):
-        self.shared, self.rounds, self.share = largest, 0, share
-        self.met, self.rises = np.full(CLIENTS, largest), np.zeros(CLIENTS)
-        self.calls, self.once = np.zeros(CLIENTS), once
+    def __init__(self, largest, share, once, wall):
+        self.shared, self.rounds, self.share, self.once = largest, 0, share, once
+        self.clients = [Client(i, largest, wall) for i in range(CLIENTS)]
 
     @property
     def rho(self):
         return self.share * self.shared / STEPS
 
-    @property
-    def growth(self):
-        return np.clip((self.calls / 50) ** 2, self.share, STEPS) / self.share
+    def growth(self, i):
+        return np.clip((self.clients[i].calls / 50) ** 2, self.share, STEPS) / self.share
+
+    def stretch(self, i):
+        return max(1, self.clients[i].calls / 10)
 
     def work(self, i, start, centre):
-        read = self.shared / self.growth[i]
-        self.calls[i] += 1
-        known = i, start, centre, self.rho, self.met, self.rises
-        return worked_once(*known, read) if self.once else worked(*known)
+        client, read = self.clients[i], self.shared / self.growth(i)
+        client.calls += 1
+        if self.once:
+            return client.work_once(start, centre, self.rho, read)
+        return client.work(start, centre, self.rho)
 
     def heard(self, active):
         self.rounds += 1
-        said = (self.met * self.growth)[active].mean()
+        said = np.mean([self.clients[i].met * self.growth(i) for i in np.flatnonzero(active)])
         self.shared += (said - self.shared) / np.sqrt(self.rounds)
 
 
-def admm(present, largest, once):
-    hand = ByHand(largest, 0.2, once)
+def admm(present, largest, once, wall):
+    hand = ByHand(largest, 0.2, once, wall)
     z, w, y = START.copy(), np.tile(START, (CLIENTS, 1)), np.zeros((CLIENTS, 5))
     rho, found = np.full(CLIENTS, hand.rho), []
     for active in present:
         for i in np.flatnonzero(active):
+            y[i] *= min(1, hand.stretch(i) * hand.rho / rho[i])
             rho[i] = hand.rho
             w[i] = hand.work(i, z, z - y[i] / rho[i])
             y[i] += rho[i] * (w[i] - z)
@@ -94,11 +116,11 @@ def admm(present, largest, once):
             hand.heard(active)
             z = (rho[:, None] * w + y).sum(0) / rho.sum()
         found.append(z)
-    return np.array(found)
+    return np.array(found), hand
 
 
-def dyn(present, largest, once):
-    hand = ByHand(largest, 1.0, once)
+def dyn(present, largest, once, wall):
+    hand = ByHand(largest, 1.0, once, wall)
     x, c, found = START.copy(), np.zeros((CLIENTS, 5)), []
     for active in present:
         moves = []
@@ -110,11 +132,11 @@ def dyn(present, largest, once):
             x = np.mean(moves, 0) - c.mean(0) / hand.rho
             hand.heard(active)
         found.append(x)
-    return np.array(found)
+    return np.array(found), hand
 
 
-def dr(present, largest, once):
-    hand = ByHand(largest, 1.0, once)
+def dr(present, largest, once, wall):
+    hand = ByHand(largest, 1.0, once, wall)
     y, x = np.tile(START, (CLIENTS, 1)), np.tile(START, (CLIENTS, 1))
     rho, found = np.full(CLIENTS, hand.rho), []
     for i in range(CLIENTS):
@@ -126,15 +148,16 @@ def dr(present, largest, once):
     x_bar = mean()
     for active in present:
         for i in np.flatnonzero(active):
-            y[i] = x[i] + rho[i] / hand.rho * (y[i] - x[i]) + x_bar - x[i]
+            share = min(rho[i] / hand.rho, hand.stretch(i))
+            y[i] = x[i] + share * (y[i] - x[i]) + x_bar - x[i]
             rho[i] = hand.rho
-            hand.rises[i] *= not once
+            hand.clients[i].rises *= not once
             x[i] = hand.work(i, x[i], y[i])
         if active.any():
             hand.heard(active)
             x_bar = mean()
         found.append(x_bar)
-    return np.array(found)
+    return np.array(found), hand
 
 
 @pytree_dataclass
@@ -144,16 +167,29 @@ class Noisy(Quadratics):
     exact_gradients: ClassVar[bool] = False
 
 
+@pytree_dataclass
+class Walled(Quadratics):
+    """The same clients with `wall sum_j exp(4 w_j) / 4` beside their losses."""
+
+    wall: jax.Array  # shape=()
+
+    def gradients(self, points, key=None):
+        return super().gradients(points) + self.wall * jnp.exp(4 * points)
+
+
 @pytest.mark.kin(2)
 @pytest.mark.usefixtures("x64")
-@pytest.mark.parametrize("once", [False, True])
+@pytest.mark.parametrize(("once", "wall"), [(False, 0.0), (True, 0.0), (False, 3e-5)])
 @pytest.mark.parametrize(("build", "loop"), [(fed_admm, admm), (fed_dyn, dyn), (fed_dr, dr)])
-def test_the_default_is_the_loop_by_hand(build, loop, once):
-    exact, present = quadratics(START), masks(250)
-    problem = Noisy(exact.hessians, exact.linear, exact.start) if once else exact
+def test_the_default_is_the_loop_by_hand(build, loop, once, wall):
+    exact, present = quadratics(START), masks(60 if wall else 250)
+    parts = exact.hessians, exact.linear, exact.start
+    problem = Noisy(*parts) if once else Walled(*parts, jnp.asarray(wall))
     largest = float(largest_curvature(problem, problem.start))
     found = path(build(), present, problem=problem)
-    np.testing.assert_allclose(found, loop(present, largest, once), rtol=1e-9, atol=1e-9)
+    wanted, hand = loop(present, largest, once, wall)
+    np.testing.assert_allclose(found, wanted, rtol=1e-6, atol=1e-6)
+    assert not wall or any(client.taken_back for client in hand.clients)
 
 
 def test_it_measures_unless_the_steps_or_rho_are_given():
@@ -205,7 +241,7 @@ def linear(model, sample):
 def test_the_curvature_of_a_client_at_most_halves_from_step_to_step():
     problem = fa.problems.federated(linear, jnp.ones((3, 4, 2)), jnp.zeros(2))
     state = fa.run(fed_admm(), problem, jax.random.key(0), rounds=1).state.solver
-    np.testing.assert_allclose(state.clients.memory.met, state.curvature / 2 ** (STEPS - 1))
+    np.testing.assert_allclose(state.clients.memory.met, state.curvature / 2**STEPS)
 
 
 @pytest.mark.usefixtures("x64")
