@@ -9,16 +9,16 @@ w', gives the secant
     s = w' - w,    y = grad f_i(w') - grad f_i(w),
     <s, y> / ||s||^2,  or ||y|| / ||s|| where <s, y> <= 0,
 
-the curvature m_i of the next step, but at least half of the one before, and l_i = m_i. The next
+the curvature h_i of the next step, but at least half of the one before, and l_i = h_i. The next
 step along the slope G of the client's problem, that of the next round included, has the length
 
-    1 / ((m_i + rho) sqrt(1 + n_i)),
+    1 / ((h_i + rho) sqrt(1 + n_i)),
 
 Barzilai and Borwein's for f_i + rho ||w - centre||^2 / 2.
 
 Description of the safeguard. A step leads behind a wall of f_i, as exponentials and powers have
-them, where `<s, y> > 10 (m_i + rho) ||s||^2`, or where the gradient is not finite: along it the
-curvature was more than ten times the one that it was made for. It is taken back, m_i is ten times
+them, where `<s, y> > 10 (h_i + rho) ||s||^2`, or where the gradient is not finite: along it the
+curvature was more than ten times the one that it was made for. It is taken back, h_i is ten times
 as large, and l_i stays, so that no curvature from behind a wall is ever sent. A start that lies so
 to the client's last point is given up for that point. Where rho falls, y_i / rho, by which a
 client's dual variable moves the server's model, grows by at most max(1, m / 10) in the client's
@@ -50,12 +50,12 @@ converge where losses are not convex, and errors of compressed messages shrink.
 
 Gradients of two minibatches differ by more than curvature, and so do those of a loss with a key or
 a state. There, and where K = 1, the first step of a round is measured alone, by a second gradient
-on its minibatch: m_i is ||y|| / ||s||, and all steps have max(m_i, l) in the place of m_i, where l
+on its minibatch: h_i is ||y|| / ||s||, and all steps have max(h_i, l) in the place of h_i, where l
 is without the growth. FedDR forgets n_i there before each round: its clients start near the
 solutions of their own problems, where noise turns slopes around.
 
 A message down holds l besides, and one up l_i, and rho where it is the upload's weight. A secant
-counts if its differences are not noise of rounding; m_i is at least 1e-4 L, so that a loss without
+counts if its differences are not noise of rounding; h_i is at least 1e-4 L, so that a loss without
 curvature keeps a step. A round costs K + 1 gradients, and a client remembers its last point and the
 gradient there.
 
@@ -88,14 +88,14 @@ from fedjax_admm.solvers._gradients import beyond, draws
 from fedjax_admm.solvers._local import FallingGradient
 
 _LEAST = 1e-4
-_FURTHER = 10  # times m_i after a step that is taken back
+_FURTHER = 10  # times h_i after a step that is taken back
 
 
 class Probes(NamedTuple):
     """What the clients remember of curvature, stacked."""
 
     met: jax.Array  # shape=(clients,): l_i
-    following: jax.Array  # shape=(clients,): m_i, of the next step
+    following: jax.Array  # shape=(clients,): h_i, of the next step
     last: Any  # where the last step led, and the gradient there; empty if steps are measured once
     shared: jax.Array  # shape=(clients,): l, as they read it last, over the growth
     overshoots: jax.Array  # shape=(clients,), int32: n_i
