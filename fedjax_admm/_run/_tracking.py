@@ -84,8 +84,8 @@ def track(
     one = (solver, first, key, participation, None)
     call, _ = checked_call(one, "measure", measure, rounds, keeps=False)
     try:
-        if hasattr(solver, "check"):
-            solver.check(first, total)
+        if (check := getattr(solver, "check", None)) is not None:
+            check(first, total)
     except InputError as mistake:
         raise mistake.renamed({"rounds": "rounds times samples"}) from None
     course = (participation, rounds, carry and Partial(carry))  # what decides messages, besides
