@@ -139,32 +139,44 @@ def _curvatures(problem: Any, points: jax.Array, direction: jax.Array) -> jax.Ar
     at_start = _largest_eigenvalues(problem, points, direction)
     slopes = problem.gradients(points)
     usable = jnp.where(at_start > 0, at_start, 1)
-    step = -slopes / usable[:, None]
-    there = _largest_eigenvalues(problem, points + step, direction)
-    bent = problem.gradients(points + step) - slopes
-    return jnp.where(beyond(step, bent, usable), at_start, jnp.maximum(at_start, there))
+    onwards = points - slopes / usable[:, None]
+    there = _largest_eigenvalues(problem, onwards, direction)
+    lost = beyond(points, onwards, slopes, problem.gradients(onwards), usable)
+    return jnp.where(lost, at_start, jnp.maximum(at_start, there))
 
 
-def beyond(step: jax.Array, bent: jax.Array, curvature: jax.Array) -> jax.Array:
+def beyond(
+    w: jax.Array, moved: jax.Array, before: jax.Array, after: jax.Array, curvature: jax.Array
+) -> jax.Array:
     """Return whether steps lead behind a wall of the loss, where none of what is known holds.
 
-    The change y of the gradient along a step s is not finite, or the curvature along it is more
-    than ten times the one that it was made for: `<s, y> > 10 curvature ||s||^2`.
+    The gradient there is not finite, or the curvature along the step s, over which the gradient
+    changes by y, is more than ten times the one that s was made for:
+    `<s, y> > 10 curvature ||s||^2`. Steps and changes that are noise of rounding tell nothing.
 
     Args:
-      step: s, shape (clients, dim).
-      bent: y, of the same shape.
+      w: points, shape (clients, dim).
+      moved: the points after the steps.
+      before: the gradients at `w`.
+      after: the gradients at `moved`.
       curvature: shape (clients,).
 
     Returns:
       Shape (clients,), bool.
     """
-    step, bent, curvature = jax.lax.stop_gradient((step, bent, curvature))
+    w, moved, before, after, curvature = jax.lax.stop_gradient((w, moved, before, after, curvature))
+
+    def size(x: jax.Array) -> jax.Array:
+        return jnp.max(jnp.abs(x), -1, initial=0)
+
+    step, bent, noise = moved - w, after - before, 8 * jnp.finfo(w.dtype).eps
+    far = size(step)
+    sure = (far > noise * size(w)) & ~(size(bent) <= noise * size(before))
     # Divided first: squares of the numbers on a wall overflow.
-    far = jnp.max(jnp.abs(step), -1, initial=jnp.finfo(step.dtype).tiny)
-    step = step / far[:, None]
-    along = jnp.sum(step * (bent / far[:, None]), -1)
-    return ~(along <= _WALL * curvature * jnp.sum(step * step, -1))
+    far = jnp.where(sure, far, 1)[:, None]
+    along = jnp.sum(step / far * (bent / far), -1)
+    wall = ~(along <= _WALL * curvature * jnp.sum((step / far) ** 2, -1))
+    return (sure & wall) | ~jnp.isfinite(size(after))
 
 
 def _largest_eigenvalues(problem: Any, points: jax.Array, direction: jax.Array) -> jax.Array:

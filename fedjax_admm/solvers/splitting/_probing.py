@@ -145,7 +145,7 @@ class ProbingGradient:
             slope = gradient + task.pull(w)
             moved = task.moved(w, slope, following, overshoots)
             found = task.problem.gradients(moved, draw)
-            back = beyond(moved - w, found - gradient, following + task.weight)
+            back = beyond(w, moved, gradient, found, following + task.weight)
             after = self._met(w, moved, gradient, found, following)
             overshoots += jnp.where(back, 0, _rises(slope, found + task.pull(moved)))
             here = where_active(~back, (moved, found), (w, gradient))
@@ -155,7 +155,7 @@ class ProbingGradient:
 
         gradient = task.problem.gradients(start, jax.tree.map(lambda x: x[0], drawn))
         point, known = memory.last
-        lost = beyond(start - point, gradient - known, memory.following + task.weight)
+        lost = beyond(point, start, known, gradient, memory.following + task.weight)
         here = where_active(~lost, (start, gradient), memory.last)
         carry = here, memory.following, memory.met, memory.overshoots
         (here, following, met, overshoots), _ = jax.lax.scan(step, carry, drawn)
@@ -173,7 +173,7 @@ class ProbingGradient:
         assumed = jnp.maximum(memory.following, memory.shared)
         w = task.moved(start, slope, assumed, memory.overshoots)
         after, _ = slopes_and_states(problem, w, first, memory.kept)  # of the same loss
-        back = beyond(w - start, after - before, assumed + task.weight)
+        back = beyond(start, w, before, after, assumed + task.weight)
         found = self._met(start, w, before, after, memory.following, along=False)
         met = jnp.where(back, memory.met, found)
         following = jnp.where(back, _FURTHER * assumed, found)

@@ -268,6 +268,14 @@ def test_losses_with_walls_are_minimised(build):
     assert np.all(np.abs(jax.jit(jax.vmap(gap))(x, y, starts, truth, keys)) < 1e-3)
 
 
+def test_noise_of_rounding_at_the_end_takes_no_step_back():
+    """At rest in float32 a step's gradients differ by rounding alone: h_i grew without end."""
+    problem = quadratics(START)
+    problem = jax.tree.map(lambda leaf: leaf.astype(jnp.float32), problem)
+    memory = fa.run(fed_admm(), problem, jax.random.key(0), rounds=2000).state.solver.clients.memory
+    assert np.all(memory.following < 10)
+
+
 def linear(model, sample):
     return jnp.sum(model * sample)
 
