@@ -10,9 +10,9 @@
     seal     16 bytes   BLAKE2b of all bytes before it and of the body, under the study's secret
     check    4 bytes    CRC-32 of all other bytes
 
-The secret follows from the solver, its numbers and the key of the run, and travels nowhere: nobody
-without the study's file can write a message or change one. Whoever has the file, as every client,
-can write any: who may speak as which client is for the transport to say, by TLS.
+The secret follows from the solver, its numbers and the key of the run. No message holds it. Without
+the study's file, nobody can write a message or change one. Every client has the file and could
+write any message: the transport must say who may speak as which client, by TLS.
 """
 
 import hashlib
@@ -119,8 +119,8 @@ def read(data: bytes, kind: Kind, digest: bytes) -> Message:
         raise MessageError(f"the message is of kind {number}, but {expected} ({kind}) is due")
     if not heard <= index < _MOST_ROUNDS:
         raise MessageError(
-            f"the message is of round {index}, and says that round {heard - 1} was heard: rounds "
-            f"are below {_MOST_ROUNDS}, and nobody is heard before they are open"
+            f"the message is of round {index} and says that the server heard this client in round "
+            f"{heard - 1}: rounds are below {_MOST_ROUNDS}, and the round heard comes before"
         )
     return Message(kind, client, index, heard, body)
 

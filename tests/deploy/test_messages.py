@@ -187,7 +187,7 @@ def test_forged_and_replayed_broadcasts_change_nothing(solver, problem):
             (clients[1].work, forged(good, 28, ">B", good[28] ^ 1), "forged"),
             # Who has the study can write these, but nobody can mean them.
             (clients[1].work, sealed(server, good, round=2**32 - 1), "rounds are below"),
-            (clients[1].work, sealed(server, good, heard=index + 7), "nobody is heard before"),
+            (clients[1].work, sealed(server, good, heard=index + 7), "the round heard comes"),
             (clients[1].finish, sealed(server, good, round=2**30), "rounds are below"),
         ]
         attacks += [(clients[1].work, data, "is over") for data in old]

@@ -17,13 +17,13 @@ step along the slope G of the client's problem, that of the next round included,
 Barzilai and Borwein's for f_i + rho ||w - centre||^2 / 2.
 
 Description of the safeguard. A step leads behind a wall of f_i, as exponentials and powers have
-them, where `<s, y> > 10 (h_i + rho) ||s||^2`, or where the gradient is not finite: along it the
-curvature was more than ten times the one that it was made for. It is taken back, h_i is ten times
-as large, and l_i stays, so that no curvature from behind a wall is ever sent. A start that lies so
-to the client's last point is given up for that point. Where rho falls, y_i / rho, by which a
-client's dual variable moves the server's model, grows by at most max(1, m / 10) in the client's
-round m: else the duals of a steep start would throw the model out of a flat valley (FedADMM and
-FedDR; y_i falls instead).
+them, where `<s, y> > 10 (h_i + rho) ||s||^2` and neither s nor y is noise of rounding, or where the
+gradient is not finite. Along it the curvature was more than ten times the one that it was made for.
+It is taken back, h_i is ten times as large, and l_i stays, so that no curvature from behind a wall
+is ever sent. A start that lies so to the client's last point is given up for that point. Where rho
+falls, y_i / rho, by which a client's dual variable moves the server's model, grows by at most
+max(1, m / 10) in the client's round m. Else the duals of a steep start would throw the model out of
+a flat valley (FedADMM and FedDR; y_i falls instead).
 
 Guarantee. For gradients of all samples and K > 1, a client's model is where its gradient was
 finite, and along each of its steps the curvature was at most ten times the assumed one; l is a mean
