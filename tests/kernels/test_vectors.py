@@ -193,7 +193,7 @@ def test_other_axes_and_batches(x64):
 def test_sets_without_points_give_no_number():
     v = jnp.array([0.2, -0.1, 0.4])
     empty = [
-        kernels.project_simplex(v, -1.0),
+        kernels.project_simplex(v, jnp.asarray(-1.0)),
         kernels.project_weighted_simplex(v, jnp.zeros(3)),
         kernels.project_box_section(v, 0.0, 1.0, jnp.ones(3), 3.1),
         kernels.project_box_section(v, 0.0, 1.0, jnp.ones(3), -0.1),
