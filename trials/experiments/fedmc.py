@@ -315,11 +315,9 @@ EXPERIMENTS = (
             figures.ladder_figure,
             metrics=("error", "fresh_error", "objective"),
             label="inner steps per block",
-            timed=True,
         ),
         settings={**COMMON, "rank": 5, "weight": 1e-6, "steps": STEPS},
         records=25,
-        details=_timed(_step_methods, "beta"),
     ),
     _experiment(
         **TEXTS["fedmc-regularisation"],

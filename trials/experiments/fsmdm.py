@@ -31,6 +31,7 @@ SHOWN = ("FSMDM", "FSMDM tuned", "DSRL 16 k^-0.5", "DSRL 100 k^-1", "centralised
 """What figures show where numbers are swept: all but steps that nobody has tuned."""
 LOCAL = ("", ", 3 local", ", 5 local")
 """How the names of methods end that make 1, 3 and 5 local updates."""
+OMEGAS = (2.0, 5.0, 10.0, 20.0, 50.0, 100.0, 200.0, 500.0, 1000.0)
 GEOMETRY = {**_UNSWEPT, "active": 1.0}
 
 
@@ -56,6 +57,10 @@ def _outlier_problem(settings: Settings, probability: jax.Array, key: jax.Array)
 
 def _fixed_cauchy_problem(settings: Settings, swept: jax.Array, key: jax.Array) -> Any:
     return _cauchy_problem(settings, settings["gamma"], key)
+
+
+def _fixed_outlier_problem(settings: Settings, swept: jax.Array, key: jax.Array) -> Any:
+    return _outlier_problem(settings, settings["probability"], key)
 
 
 def _solver_method(solver: Any, active: float | jax.Array) -> SolverMethod:
@@ -96,6 +101,11 @@ def _all_methods(settings: Settings, swept: jax.Array) -> dict[str, Any]:
         | _subgradient(active)
         | _centralized(settings)
     )
+
+
+def _omega_methods(settings: Settings, omega: jax.Array) -> dict[str, Any]:
+    methods = _all_methods({**settings, "omega": omega}, omega)
+    return {name: methods[name] for name in SHOWN}
 
 
 def _curve_methods(settings: Settings, swept: jax.Array) -> dict[str, Any]:
@@ -143,6 +153,15 @@ EXPERIMENTS = (
         figure=partial(
             figures.sweep_figure, metric="error", share="failure", floor=1e-1, heavy=True
         ),
+    ),
+    _experiment(
+        **TEXTS["fsmdm-omega"],
+        sweep=Sweep("omega", "omega of the published constants", OMEGAS),
+        problem=_fixed_outlier_problem,
+        methods=_omega_methods,
+        settings={name: GEOMETRY[name] for name in ("clients", "half_width", "active")}
+        | {"probability": 0.2, "local_updates": 1},
+        figure=partial(figures.sweep_figure, metric="error", share="failure", heavy=True),
     ),
     _experiment(
         **TEXTS["fsmdm-convergence"],

@@ -40,9 +40,9 @@ def sweep_figure(
         failures.set_ylim(0, max(failures.get_ylim()[1], 0.01))
         failures.yaxis.set_major_formatter(lambda y, _: f"{100 * y:.3g}")
         failures.set_ylabel(f"{_style.metric_label(results, share)} (%)")
-    if len(results.sweep) == 2:
+    if len(results.sweep) == 2 or results.sweep[-1] > 100 * results.sweep[0] > 0:
         for axes in grid.flat:
-            axes.set_xticks(results.sweep)
+            _style.tick_values(axes, results)
     return _style.finish(figure, results)
 
 
@@ -163,7 +163,6 @@ def ladder_figure(
     *,
     metrics: Sequence[str],
     label: str,
-    timed: bool = False,
 ) -> "Figure":
     """Draw the last record against a number in the methods' names: "family, 10".
 
@@ -171,8 +170,6 @@ def ladder_figure(
       results: of a finished run.
       metrics: one panel each.
       label: of the horizontal axis.
-      timed: whether `results.details` are seconds per round; one more panel then has the first
-        metric against time, a line per method, at the last swept value.
     """
     families: dict[str, list[str]] = {}
     for name in results.methods:
@@ -186,7 +183,7 @@ def ladder_figure(
         for i, value in enumerate(results.sweep)
     }
     styles = _style.distinct_styles(titles.values())
-    figure, grid = _style.few_panels(len(metrics) + timed)
+    figure, grid = _style.few_panels(len(metrics))
     steps = {family: np.array(list(map(_step, names))) for family, names in families.items()}
     for axes, metric in zip(grid, metrics, strict=False):
         for (family, i), title in titles.items():
@@ -197,12 +194,6 @@ def ladder_figure(
         axes.set(xlabel=label, ylabel=_style.metric_label(results, metric))
         axes.set_title(f"last round, {_lines.words(results)}", fontsize=10)
     handles, labels = grid[0].get_legend_handles_labels()
-    if timed:
-        title = f"{_style.parameter_label(results)} {results.sweep[-1]:g}"
-        look: dict[str, Any] = {"bands": "mean", "title": title, "against": _lines.CLOCK, "row": -1}
-        _lines.draw(grid[-1], results, metrics[0], _style.distinct_styles(results.methods), **look)
-        _style.logarithmic_along(grid[-1])
-        grid[-1].legend(fontsize=8, frameon=False)
     return _style.finish(figure, results, dict(zip(labels, handles, strict=True)))
 
 
