@@ -13,6 +13,7 @@ import typer
 from typer.models import OptionInfo
 
 from fedjax_admm._checks import InputError, count, flag as check_flag, one_line, one_of
+from fedjax_admm._host._times import FORMS
 
 LARGEST_SEED, LARGEST_WHOLE = 2**32 - 1, 2**63 - 1
 MOST_ROUNDS = 2**31 - 1  # rounds are counted in int32
@@ -142,6 +143,20 @@ def _plain(value: Any) -> Any:
     return value
 
 
+def _form_of_times(name: str, value: Any) -> str:
+    if "%" not in str(value):
+        one_of(name, value, FORMS)
+    return value
+
+
+TimeFormat = Annotated[
+    str | None,
+    Option(
+        f"How times are written: {', '.join(FORMS)}, or a pattern such as %d.%m.%y (found).",
+        _form_of_times,
+        metavar="FORM",
+    ),
+]
 Style = Annotated[
     str | None, text("Style of the figure: default, paper or slides.", metavar="NAME")
 ]

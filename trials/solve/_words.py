@@ -5,6 +5,7 @@ from typing import Any
 
 import numpy as np
 
+from fedjax_admm._host._times import DAY_FIRST, MONTH_FIRST
 from fedjax_admm.trials.solve._command import Rows
 from fedjax_admm.trials.tables._observations import Observations
 
@@ -47,8 +48,8 @@ def rows_told(observations: Observations, what: str, owner: str) -> list[str]:
     if absent:
         verb = "has" if len(absent) == 1 else "have"
         lines.append(f"{amount(len(absent), owner)} {verb} no complete row: {shortened(absent)}.")
-    if observations.order == "text":
-        lines.append("Rows were put in order by --time as text: it has neither numbers nor dates.")
+    if observations.order in (DAY_FIRST, MONTH_FIRST):
+        lines.append(f"Dates were read as {observations.order}; --time-format can tell another.")
     lines.append(
         f"{amount(len(counts), owner)} with {span(counts)} {what or 'rows'} each; coefficients: "
         f"{shortened(observations.columns, 8)}."

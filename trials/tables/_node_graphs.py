@@ -8,7 +8,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from fedjax_admm._checks import InputError, count
-from fedjax_admm._host._tables import edge_columns
+from fedjax_admm._host._tables import edge_header
 from fedjax_admm.graphs import (
     Graph,
     gaussian_wasserstein_from_moments,
@@ -124,8 +124,8 @@ def _graph_of_file(path: str, names: tuple[str, ...]) -> NodeGraph:
 def read_node_graph(path: Path, names: tuple[str, ...]) -> NodeGraph:
     """Read the graph of the nodes with some names from a file of edges."""
     graph, _ = read_edges(path, nodes=names)
-    ignored = tuple(edge_columns(path)[1])
-    return NodeGraph(graph, f"edges of {path.name}", ignored=ignored)
+    header, columns = edge_header(path)
+    return NodeGraph(graph, f"edges of {path.name}", ignored=header.others(columns))
 
 
 def node_distances(observations: Observations) -> np.ndarray:

@@ -7,9 +7,10 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, ClassVar
 
 from fedjax_admm import penalties
-from fedjax_admm._host._tables import edge_columns
+from fedjax_admm._host._tables import edge_header
 from fedjax_admm.trials.solve._options import (
     MOST_ROUNDS,
+    TimeFormat,
     choice,
     flag,
     number,
@@ -48,6 +49,7 @@ class NetworkedSettings(Settings):
         str | None,
         text("Column that orders a node's rows: numbers, dates (order of the file)."),
     ] = None
+    time_format: TimeFormat = None
     graph: Annotated[
         str,
         text(
@@ -96,7 +98,7 @@ class NetworkedSettings(Settings):
     def read(self, path: Path) -> "Observations":
         """Read the rows of all nodes."""
         if os.path.isfile(self.graph):
-            edge_columns(self.graph)
+            edge_header(self.graph)
         from fedjax_admm.trials.solve.networked._splits import rows_needed
         from fedjax_admm.trials.tables._observations import read_observations
 
@@ -106,6 +108,7 @@ class NetworkedSettings(Settings):
             target=self.target,
             features=self.features,
             time=self.time,
+            time_format=self.time_format,
             intercept=not self.no_intercept,
             coordinates=self.coordinates,
             at_least=rows_needed(self.validation),

@@ -25,6 +25,7 @@ def read_clients(path: Path, settings: PrivateSettings) -> Observations:
         target=settings.target,
         features=settings.features,
         time=settings.time,
+        time_format=settings.time_format,
         intercept=not settings.no_intercept,
         at_least=1,
         owner="client",

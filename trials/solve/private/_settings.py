@@ -6,8 +6,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, ClassVar
 
 from fedjax_admm import losses
-from fedjax_admm._host._tables import edge_columns
+from fedjax_admm._host._tables import edge_header
 from fedjax_admm.trials.solve._options import (
+    TimeFormat,
     choice,
     flag,
     number,
@@ -93,6 +94,7 @@ class PrivateSettings(Settings):
     time: Annotated[
         str | None, text("Column that orders a client's rows, for lags (order of the file).")
     ] = None
+    time_format: TimeFormat = None
     no_intercept: Annotated[bool, flag("--no-intercept", "Do not append a constant feature.")] = (
         False
     )
@@ -139,7 +141,7 @@ class PrivateSettings(Settings):
     def read(self, path: Path) -> "Observations":
         """Read the samples of all clients."""
         if self.edges is not None and self.edges.is_file():
-            edge_columns(self.edges)
+            edge_header(self.edges)
         from fedjax_admm.trials.solve.private._clients import read_clients
 
         return read_clients(path, self)
