@@ -38,6 +38,7 @@ TABLES = {
 """What a family may write besides `models.csv`, the figure and `config.json`."""
 
 Rows = Iterable[Sequence[Any]]  # of a table; the first one names the columns
+Columns = Mapping[str, Any]  # of a table, all equally long
 
 
 class Stages:
@@ -66,7 +67,7 @@ class Solution:
     data: Mapping[str, Any]  # about the input
     result: Mapping[str, Any]  # numbers
     draw: Callable[[], "Figure"]
-    tables: Mapping[str, Rows | None]  # file -> rows; None: not this time, an old one is removed
+    tables: Mapping[str, Rows | Columns | None]  # by files; None: an old one is removed
     arrays: Mapping[str, Mapping[str, np.ndarray]] = field(default_factory=dict)  # file -> arrays
 
 
@@ -189,7 +190,10 @@ def spacing(rounds: int, records: int) -> int:
     return max(n for n in divisors if n <= max(rounds // records, 1))
 
 
-def _as_csv(rows: Rows) -> str:
+def _as_csv(table: Rows | Columns) -> str:
+    rows = table
+    if isinstance(table, Mapping):
+        rows = [[*table], *zip(*table.values(), strict=True)]
     return csv_text([_cell(value) for value in row] for row in rows)
 
 

@@ -115,6 +115,11 @@ def text(help_: str, *, metavar: str | None = None, kind: Callable[[Any], Any] =
     return Option(help_, lambda _, value: kind(value), metavar=metavar)
 
 
+def file(help_: str) -> Option:
+    """Declare the path of a file."""
+    return text(help_, metavar="FILE")
+
+
 def flag(name: str, help_: str) -> Option:
     """Declare an option without a value, such as "--raw"."""
     return Option(help_, check_flag, param_decls=(name,))
@@ -149,6 +154,8 @@ def _form_of_times(name: str, value: Any) -> str:
     return value
 
 
+Time = Annotated[str | None, text("Column that orders the rows of each (order of the file).")]
+NoIntercept = Annotated[bool, flag("--no-intercept", "Do not append a constant feature.")]
 TimeFormat = Annotated[
     str | None,
     Option(

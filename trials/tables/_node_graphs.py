@@ -115,17 +115,17 @@ def _graph_of_file(path: str, names: tuple[str, ...]) -> NodeGraph:
             argument="graph",
             value=path,
         )
-    network = read_node_graph(Path(path), names)
+    network = read_node_graph(path, names)
     if network.num_edges == 0:
         raise InputError(f"{path} joins no nodes; it must have a line head,tail per edge.")
     return network
 
 
-def read_node_graph(path: Path, names: tuple[str, ...]) -> NodeGraph:
+def read_node_graph(path: str | Path, names: tuple[str, ...]) -> NodeGraph:
     """Read the graph of the nodes with some names from a file of edges."""
     graph, _ = read_edges(path, nodes=names)
     header, columns = edge_header(path)
-    return NodeGraph(graph, f"edges of {path.name}", ignored=header.others(columns))
+    return NodeGraph(graph, f"edges of {Path(path).name}", ignored=header.others(columns))
 
 
 def node_distances(observations: Observations) -> np.ndarray:

@@ -33,6 +33,16 @@ class Observations:
     ignored: tuple[str, ...] = ()  # other columns of the file
 
     @property
+    def rows(self) -> dict[str, int]:
+        """Return how many rows were read, left out and used."""
+        return {
+            "read": self.rows_read,
+            "incomplete": self.rows_incomplete,
+            "without_past": self.rows_without_past,
+            "used": int(self.counts.sum()),
+        }
+
+    @property
     def counts(self) -> np.ndarray:
         """Return the number of rows of every node, shape (nodes,)."""
         return np.array([len(values) for values in self.targets])

@@ -4,7 +4,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, ClassVar
 
-from fedjax_admm.trials.solve._options import MOST_ROUNDS, TimeFormat, flag, text, whole
+from fedjax_admm.trials.solve._options import MOST_ROUNDS, TimeFormat, file, flag, whole
 from fedjax_admm.trials.solve._settings import Settings
 
 if TYPE_CHECKING:
@@ -20,20 +20,12 @@ class LocalizationSettings(Settings):
     family: ClassVar[str] = "localization"
     reads: ClassVar[str] = "CSV or Parquet: x, y, [z,] range; with --anchors time, anchor, range."
 
-    anchors: Annotated[
-        str | None,
-        text("File of anchors: anchor, x, y[, z] or latitude, longitude.", metavar="FILE"),
-    ] = None
-    odometry: Annotated[
-        str | None, text("File of steps: time, distance, turn.", metavar="FILE")
-    ] = None
-    truth: Annotated[
-        str | None, text("File of the true path, which is only compared.", metavar="FILE")
-    ] = None
-    clock: Annotated[
-        bool,
-        flag("--clock", "Ranges share an unknown offset over time: pseudo-ranges, differences."),
-    ] = False
+    anchors: Annotated[str | None, file("Anchors: anchor, x, y[, z] or latitude, longitude.")] = (
+        None
+    )
+    odometry: Annotated[str | None, file("Steps: time, distance, turn.")] = None
+    truth: Annotated[str | None, file("The true path, which is only compared.")] = None
+    clock: Annotated[bool, flag("--clock", "Ranges share an unknown offset over time.")] = False
     time_format: TimeFormat = None
     rounds: Annotated[int, whole("Global rounds of FSMDM.", at_most=MOST_ROUNDS)] = 3000
 

@@ -88,12 +88,11 @@ def check_size(observations: Observations, settings: NetworkedSettings) -> None:
     models = float(splits) * nodes * dim * (len(GRID) if settings.lam == AUTO else 1)
     drawn = settings.graph in (WASSERSTEIN, NEAREST)
     pairs = nodes**2 / 2 if drawn else 0.0
-    settings.check_memory(
-        f"{splits - 1} {{splits}} of {nodes} nodes with {dim} coefficients",
-        2 * models + splits * (nodes * dim**2 + rows) + rows * dim + 3 * pairs,
-        "take fewer {splits}, nodes or columns"
-        + (", or give the edges in a file with {graph}" if drawn else ""),
-    )
+    numbers = 2 * models + splits * (nodes * dim**2 + rows) + rows * dim + 3 * pairs
+    what = f"{splits - 1} {{splits}} of {nodes} nodes with {dim} coefficients"
+    less = "take fewer {splits}, nodes or columns"
+    less += ", or give the edges in a file with {graph}" if drawn else ""
+    settings.check_memory(what, numbers, less)
 
 
 def fit_networked(

@@ -10,6 +10,8 @@ from fedjax_admm import penalties
 from fedjax_admm._host._tables import edge_header
 from fedjax_admm.trials.solve._options import (
     MOST_ROUNDS,
+    NoIntercept,
+    Time,
     TimeFormat,
     choice,
     flag,
@@ -25,6 +27,7 @@ if TYPE_CHECKING:
     from fedjax_admm.trials.tables._observations import Observations
 
 AUTO = "auto"
+WASSERSTEIN, NEAREST = "wasserstein", "neighbours"  # graphs that are made of the data
 PENALTIES: dict[str, Callable[[], Any]] = {
     "nlasso": lambda: penalties.network_lasso(),
     "l1": lambda: penalties.entrywise_l1(),
@@ -42,21 +45,16 @@ class NetworkedSettings(Settings):
 
     node: Annotated[str, text("Column that names the node of a row.")]
     target: Annotated[str, text("Column that is predicted.")]
-    features: Annotated[
-        str, text("Columns, as in 'a,b[-1]'; [-1] is the value in the node's row before.")
-    ]
-    time: Annotated[
-        str | None,
-        text("Column that orders a node's rows: numbers, dates (order of the file)."),
-    ] = None
+    features: Annotated[str, text("Columns, as in 'a,b[-1]'; [-1]: of the node's row before.")]
+    time: Time = None
     time_format: TimeFormat = None
     graph: Annotated[
         str,
         text(
             "Edges join nodes with similar data, or a file head|source,tail|target[,weight].",
-            metavar="wasserstein|neighbours|FILE",
+            metavar=f"{WASSERSTEIN}|{NEAREST}|FILE",
         ),
-    ] = "wasserstein"
+    ] = WASSERSTEIN
     threshold: Annotated[
         float | None,
         number("Largest squared distance that is joined (isolates 5 % of the nodes).", above=0),
@@ -64,24 +62,14 @@ class NetworkedSettings(Settings):
     neighbours: Annotated[int | None, whole("Nearest nodes that a node is joined to (5).")] = None
     lam: Annotated[Any, number("Strength of the coupling.", above=0, word=AUTO)] = 0.5
     penalty: Annotated[str, choice("Penalty on differences of neighbours.", PENALTIES)] = "nlasso"
-    no_intercept: Annotated[bool, flag("--no-intercept", "Do not append a constant feature.")] = (
-        False
-    )
+    no_intercept: NoIntercept = False
     splits: Annotated[int, whole("Number of random splits into training and validation.")] = 5
-    validation: Annotated[
-        float, number("Share of every node's rows that is held out.", above=0, below=1)
-    ] = 0.33
-    raw: Annotated[
-        bool, flag("--raw", "Couple models of the features as they are, not standardised.")
-    ] = False
-    gap: Annotated[
-        float, number("Relative duality gap at which a fit has converged.", above=0, below=1)
-    ] = 1e-6
+    validation: Annotated[float, number("Held out share of rows.", above=0, below=1)] = 0.33
+    raw: Annotated[bool, flag("--raw", "Couple models of features that are not scaled.")] = False
+    gap: Annotated[float, number("Relative duality gap of a fit.", above=0, below=1)] = 1e-6
     rounds: Annotated[int, whole("Most rounds of a fit.", at_most=MOST_ROUNDS)] = 5000
     seed: Annotated[int, random_seed("Seed of the splits.")] = 2025
-    coordinates: Annotated[
-        str | None, text("Two columns for a map, such as longitude,latitude.")
-    ] = None
+    coordinates: Annotated[str | None, text("Columns of a map: longitude,latitude.")] = None
 
     def check_together(self) -> None:
         """Check that there are splits to choose lam by."""

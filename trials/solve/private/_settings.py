@@ -1,5 +1,6 @@
 """The options of `solve private`."""
 
+import os
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -8,8 +9,11 @@ from typing import TYPE_CHECKING, Annotated, Any, ClassVar
 from fedjax_admm import losses
 from fedjax_admm._host._tables import edge_header
 from fedjax_admm.trials.solve._options import (
+    NoIntercept,
+    Time,
     TimeFormat,
     choice,
+    file,
     flag,
     number,
     random_seed,
@@ -56,32 +60,18 @@ class PrivateSettings(Settings):
             "is scaled: statistics that scaled a column must be public."
         ),
     ]
-    epsilon: Annotated[
-        float,
-        number("Privacy of the whole run; inf for no noise.", above=0, infinite=True),
-    ]
-    clip: Annotated[
-        float,
-        number("Norm to which gradients of samples are clipped, chosen without the data.", above=0),
-    ]
-    delta: Annotated[
-        float, number("Probability of failure of the guarantee.", above=0, below=1)
-    ] = 1e-5
-    accounting: Annotated[
-        str, choice("How releases are added up.", ("zcdp", "advanced", "basic"))
-    ] = "zcdp"
-    rounds: Annotated[
-        int, whole("Rounds, in each of which every client sends once.", at_most=10**6)
-    ] = 200
+    epsilon: Annotated[float, number("Privacy; inf: no noise.", above=0, infinite=True)]
+    clip: Annotated[float, number("Norm to clip gradients to, chosen without data.", above=0)]
+    delta: Annotated[float, number("Probability of failure.", above=0, below=1)] = 1e-5
+    accounting: Annotated[str, choice("How releases are added up.", ACCOUNTINGS)] = "zcdp"
+    rounds: Annotated[int, whole("Rounds; every client sends in each.", at_most=10**6)] = 200
     tau: Annotated[
         float, number("The budget grows by 1 / tau from round to round.", above=0, at_most=1)
     ] = 0.985
     method: Annotated[str, choice("Method that the clients run.", METHODS)] = ADMM
     loss: Annotated[str, choice("Loss of one sample.", LOSSES)] = "squared"
-    l1: Annotated[
-        float, number("Weight of ||w||_1; not to be computed from the data.", at_least=0)
-    ] = 0.0
-    l2: Annotated[float, number("Weight of ||w||^2, the intercept included.", at_least=0)] = 1.0
+    l1: Annotated[float, number("Weight of ||w||_1, chosen without data.", at_least=0)] = 0.0
+    l2: Annotated[float, number("Weight of ||w||^2, intercept included.", at_least=0)] = 1.0
     rho: Annotated[float | None, number("Weight of the clients' agreement (3).", above=0)] = None
     step: Annotated[
         float | None,
@@ -91,24 +81,17 @@ class PrivateSettings(Settings):
         float | None,
         number("Step n is step / n^power; 0, 0.5 or 1 (0.5).", at_least=0, at_most=1),
     ] = None
-    time: Annotated[
-        str | None, text("Column that orders a client's rows, for lags (order of the file).")
-    ] = None
+    time: Time = None
     time_format: TimeFormat = None
-    no_intercept: Annotated[bool, flag("--no-intercept", "Do not append a constant feature.")] = (
-        False
+    no_intercept: NoIntercept = False
+    edges: Annotated[str | None, file("head,tail or source,target: who sends to whom (drawn).")] = (
+        None
     )
-    edges: Annotated[
-        Path | None,
-        text("File head,tail or source,target: who sends to whom (drawn).", kind=Path),
-    ] = None
     seed: Annotated[
         int | None,
         random_seed("Seed of the noise, for tests: who knows it can take the noise away (secret)."),
     ] = field(default=None, repr=False)
-    evaluate: Annotated[
-        bool, flag("--evaluate", "Also measure errors on the data, which is not protected.")
-    ] = False
+    evaluate: Annotated[bool, flag("--evaluate", "Also measure errors: not protected.")] = False
     keep_private: Annotated[
         bool, flag("--keep-private", "Also write the models without noise: not protected.")
     ] = False
@@ -116,19 +99,17 @@ class PrivateSettings(Settings):
 
     def check_together(self) -> None:
         """Check how options go together."""
+        told = None
         for name in ("rho", "step", "power"):
             if getattr(self, name) is not None and name not in METHODS[self.method]:
-                raise self.mistake(f"{self.method} has no {{{name}}}; leave it out", "method")
+                told = f"{self.method} has no {{{name}}}; leave it out"
         if self.method == P_ADMM and self.loss == "absolute":
-            raise self.mistake(
-                "p-admm needs a smooth loss, but {loss} is absolute; take {loss} huber, or "
-                "{method} zcdp-nfl",
-                "method",
-            )
-        if self.method == P_ADMM and self.l1 != 0:
-            raise self.mistake(
-                f"p-admm needs {{l1}} 0, but it is {self.l1:g}; take {{method}} zcdp-nfl", "method"
-            )
+            told = "p-admm needs a smooth loss, but {loss} is absolute; take {loss} huber, or "
+            told += "{method} zcdp-nfl"
+        elif self.method == P_ADMM and self.l1 != 0:
+            told = f"p-admm needs {{l1}} 0, but it is {self.l1:g}; take {{method}} zcdp-nfl"
+        if told is not None:
+            raise self.mistake(told, "method")
 
     def wide(self) -> bool:
         """Return what was asked for."""
@@ -140,7 +121,7 @@ class PrivateSettings(Settings):
 
     def read(self, path: Path) -> "Observations":
         """Read the samples of all clients."""
-        if self.edges is not None and self.edges.is_file():
+        if self.edges is not None and os.path.isfile(self.edges):
             edge_header(self.edges)
         from fedjax_admm.trials.solve.private._clients import read_clients
 

@@ -2,6 +2,7 @@
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, ClassVar
 
@@ -28,7 +29,8 @@ PENALTIES: dict[str, Callable[[float], Any]] = {
         penalties.squared_l2(weight), penalties.non_negative()
     ),
 }
-_LARGEST = 1e30
+_LARGEST, _MODELS = 1e30, (AUTO, "fedmc", "biases")
+weight = partial(number, at_least=0, at_most=_LARGEST)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -41,22 +43,16 @@ class RatingsSettings(Settings):
     user: Annotated[str | None, text("Column of users: numbers or texts (the usual names).")] = None
     item: Annotated[str | None, text("Column of items, likewise.")] = None
     rating: Annotated[str | None, text("Column of the ratings.")] = None
-    clients: Annotated[
-        int | None, whole("Clients that share the users (100, or the number of users).")
-    ] = None
-    sampled: Annotated[
-        int | None, whole("Clients that take part in a round (a tenth of them).")
-    ] = None
+    clients: Annotated[int | None, whole("Clients that share the users (100, if there are).")] = (
+        None
+    )
+    sampled: Annotated[int | None, whole("Clients that take part in a round (a tenth).")] = None
     rank: Annotated[int, whole("Numbers per user and per item.")] = 5
     rounds: Annotated[int, whole("Rounds of FedMC-ADMM.", at_most=MOST_ROUNDS)] = 400
     inner_steps: Annotated[int, whole("Steps per block of a client in a round.")] = 10
     penalty: Annotated[str, choice("Penalty on users' and items' factors.", PENALTIES)] = "l2"
-    lam: Annotated[
-        float, number("Weight of the penalty on users' factors.", at_least=0, at_most=_LARGEST)
-    ] = 1e-6
-    gamma: Annotated[
-        float, number("Weight of the penalty on items' factors.", at_least=0, at_most=_LARGEST)
-    ] = 1e-6
+    lam: Annotated[float, weight("Weight of the penalty on users' factors.")] = 1e-6
+    gamma: Annotated[float, weight("Weight of the penalty on items' factors.")] = 1e-6
     beta: Annotated[
         Any,
         number(
@@ -66,16 +62,8 @@ class RatingsSettings(Settings):
             word=AUTO,
         ),
     ] = AUTO
-    model: Annotated[
-        str,
-        choice(
-            "Model that is fitted to all ratings; auto: the one that validates better.",
-            (AUTO, "fedmc", "biases"),
-        ),
-    ] = AUTO
-    validation: Annotated[
-        float, number("Share of the training ratings that judges beta.", above=0, below=1)
-    ] = 0.1
+    model: Annotated[str, choice("Model of all ratings; auto: the better.", _MODELS)] = AUTO
+    validation: Annotated[float, number("Share that judges beta.", above=0, below=1)] = 0.1
     seed: Annotated[int, random_seed("Seed of the split and of all draws.")] = 2025
     top: Annotated[
         list[str] | None,
