@@ -36,6 +36,7 @@ NUMBER = re.compile(
 )
 _PLAIN = re.compile("0|[1-9][0-9]{0,18}")  # a whole number without leading zeros
 _LINE_ENDS = re.compile("\r\n|\r|\n")
+_GONE = "is missing", "fill it in or remove that row"
 _MARKS = ("\t", "::", ";", ",", " ")  # what may separate cells
 _LONGEST_LINE = 2**20  # characters
 _FIRST_ROWS, _PART = 20, 2**12  # how many rows show the separator; how many are read at a time
@@ -56,19 +57,17 @@ class Header:
 
     def require(self, columns: Iterable[str], form: str | None = None) -> None:
         """Check that the file names columns, each of them once; `form` lists what it may name."""
-        columns = dict.fromkeys(columns)
-        missing = [name for name in columns if name not in self.names]
+        missing = [name for name in dict.fromkeys(columns) if name not in self.names]
         if missing:
             names = f"its columns are {', '.join(self.names)}"
             if form is not None:
                 line = (self.separator or ",").join(self.names)
                 names = f"its first line must name the columns {form}, but it is {line!r:.80}"
             raise InputError(f"{self.path} has no column {listed(missing)}; {names}.")
-        twice = [name for name in columns if self.names.count(name) > 1]
+        twice = [name for name in dict.fromkeys(columns) if self.names.count(name) > 1]
         if twice:
-            raise InputError(
-                f"{self.path} names the column {listed(twice)} twice; rename one of them."
-            )
+            told = f"{self.path} names the column {listed(twice)} twice"
+            raise InputError(told, remedy="rename one of them")
 
     def others(self, columns: Sequence[str]) -> tuple[str, ...]:
         """Return the columns that are not among those given, in their order."""
@@ -94,13 +93,13 @@ class Table:
 
     def texts(self, column: str, *, complete: bool = False) -> np.ndarray:
         """Return a column as texts; with `complete` none may be missing."""
-        codes, texts = self._column(column)
+        codes, texts = self.columns[column]
         for code, text in enumerate(texts):
             if complete and not text:
-                raise self._missing(column, code)
+                raise self._mistake(column, code, *_GONE)
             if len(text) > LONGEST_NAME:  # an array of texts is as wide as its longest
-                demand = f"must have {LONGEST_NAME} characters at most, but it has {len(text)}"
-                raise InputError(f"{self._place(column, code)}: {column} {demand}; repair that row")
+                told = f"must have {LONGEST_NAME} characters at most, but it has {len(text)}"
+                raise self._mistake(column, code, told, "repair that row")
         return np.array(texts, str)[codes]
 
     def identities(self, column: str) -> tuple[np.ndarray, np.ndarray]:
@@ -109,63 +108,41 @@ class Table:
         Names are numbers if all of them are whole numbers without leading zeros that fit int64;
         else they are texts.
         """
-        codes, texts = self._column(column)
         self.texts(column, complete=True)
+        codes, texts = self.columns[column]
         plain = all(_PLAIN.fullmatch(text) and int(text) < 2**63 for text in texts)
         names = np.array([int(text) for text in texts], np.int64) if plain else np.array(texts, str)
-        order = np.argsort(names)
-        ranks = np.empty(order.size, np.int32)
-        ranks[order] = np.arange(order.size, dtype=np.int32)
-        return ranks[codes], names[order]
+        found, ranks = np.unique(names, return_inverse=True)
+        return ranks.astype(np.int32)[codes], found
 
-    def numbers(
+    def numbers(self, columns: Sequence[str], **limits: Any) -> np.ndarray:
+        """Return columns as `number_column` does, shape (rows, columns)."""
+        found = np.empty((len(self), len(columns)))
+        for place, column in enumerate(columns):
+            found[:, place] = self.number_column(column, **limits)
+        return found
+
+    def number_column(
         self,
-        columns: Sequence[str],
+        column: str,
         *,
         complete: bool = False,
         positive: bool = False,
         largest: float = LARGEST_NUMBER,
     ) -> np.ndarray:
-        """Return columns as finite numbers, shape (rows, columns); NaN where one is missing.
+        """Return a column as finite numbers, shape (rows,); NaN where one is missing.
 
         With `complete` none may be missing, and with `positive` none may be below 1e-60.
         """
-        found = np.empty((len(self), len(columns)))
-        for place, column in enumerate(columns):
-            found[:, place] = self._numbers(column, complete, positive, largest)
-        return found
-
-    def times(self, column: str, form: str | None = None) -> tuple[np.ndarray, str]:
-        """Return a column as seconds since 1970, or numbers, and how its times are written.
-
-        A missing one is NaN. The form is found from the column if None.
-        """
-        codes, texts = self._column(column)
-        present = [text for text in texts if text.lower() not in MISSING]
-        form = form_of(f"{self.header.path}: {column}", present, NUMBER) if form is None else form
-        if form == NUMBERS:
-            return self.numbers([column])[:, 0], form
-        seconds = np.full(len(texts), np.nan)
-        for code, text in enumerate(texts):
-            if text.lower() in MISSING:
-                continue
-            moment = seconds_of(text, form)
-            if moment is None:
-                demand = f"a time written as {form}"
-                raise self._wrong(column, code, demand, "repair it, or take {time_format}")
-            seconds[code] = moment
-        return seconds[codes], form
-
-    def _numbers(self, column: str, complete: bool, positive: bool, largest: float) -> np.ndarray:
-        codes, texts = self._column(column)
+        codes, texts = self.columns[column]
         comma = self.header.separator not in ("", ",") and not any("." in text for text in texts)
+        remedy = "repair that row" if complete else "repair it, or leave the cell empty"
         numbers = np.full(len(texts), np.nan)
         for code, text in enumerate(texts):
-            remedy = "repair that row" if complete else "repair it, or leave the cell empty"
             if not complete and text.lower() in MISSING:
                 continue
             if not text:
-                raise self._missing(column, code)
+                raise self._mistake(column, code, *_GONE)
             plain = text.replace(",", ".") if comma else text
             number = float(plain) if NUMBER.fullmatch(plain) and "," not in plain else None
             if number is None:
@@ -180,28 +157,36 @@ class Table:
             else:
                 numbers[code] = number
                 continue
-            raise self._wrong(column, code, demand, remedy)
+            told = f"must be {demand}, but it is {text!r:.60}"
+            raise self._mistake(column, code, told, remedy)
         return numbers[codes]
 
-    def _column(self, name: str) -> tuple[np.ndarray, list[str]]:
-        return self.columns[name]
+    def times(self, column: str, form: str | None = None) -> tuple[np.ndarray, str]:
+        """Return a column as seconds since 1970, or numbers, and how its times are written.
 
-    def _place(self, column: str, code: int) -> str:
-        """Name the place of the first row with a code."""
-        return self.place(int(np.argmax(self.columns[column][0] == code)))
+        A missing one is NaN. The form is found from the column if None.
+        """
+        codes, texts = self.columns[column]
+        present = [text for text in texts if text.lower() not in MISSING]
+        form = form_of(f"{self.header.path}: {column}", present, NUMBER) if form is None else form
+        if form == NUMBERS:
+            return self.number_column(column), form
+        seconds = np.full(len(texts), np.nan)
+        for code, text in enumerate(texts):
+            if text.lower() not in MISSING:
+                moment = seconds_of(text, form)
+                if moment is None:
+                    told = f"must be a time written as {form}, but it is {text!r:.60}"
+                    raise self._mistake(column, code, told, "repair it, or take {time_format}")
+                seconds[code] = moment
+        return seconds[codes], form
 
-    def _missing(self, column: str, code: int) -> InputError:
-        remedy = "fill it in or remove that row"
-        return InputError(f"{self._place(column, code)}: {column} is missing", remedy=remedy)
-
-    def _wrong(self, column: str, code: int, demand: str, remedy: str) -> InputError:
-        text = self.columns[column][1][code]
-        return InputError(
-            f"{self._place(column, code)}: {column} must be {demand}, but it is {text!r:.60}",
-            value=text,
-            remedy=remedy,
-            others=["time_format"],
-        )
+    def _mistake(self, column: str, code: int, told: str, remedy: str) -> InputError:
+        """Return what is wrong with the first cell of a code."""
+        codes, texts = self.columns[column]
+        place = self.place(int(np.argmax(codes == code)))
+        about = {"value": texts[code], "remedy": remedy, "others": ["time_format"]}
+        return InputError(f"{place}: {column} {told}", **about)
 
 
 def read_header(path: str | Path, demand: str, *, least: int = 1, lower: bool = False) -> Header:
@@ -214,10 +199,18 @@ def read_header(path: str | Path, demand: str, *, least: int = 1, lower: bool = 
       lower: whether names are turned into small letters.
     """
     with opened(path) as file:
-        if file.peek(4).startswith(b"PAR1"):
+        packed = file.peek(4).startswith(b"PAR1")
+        if packed:
             with _parquet(path, file) as content:
-                names = content.schema_arrow.names
-            return Header(path, tuple(name.lower() if lower else name for name in names))
+                cells, mark, line = content.schema_arrow.names, "", 0
+    if not packed:
+        cells, mark, line = _first_row(path, demand, least)
+    names = (cell.strip().lower() if lower else cell.strip() for cell in cells)
+    return Header(path, tuple(names), mark, line)
+
+
+def _first_row(path: str | Path, demand: str, least: int) -> tuple[list[str], str, int]:
+    """Return the cells of the first row of a text, what separates them, and its line."""
     with unpacked(path) as file:
         head = file.read(_LONGEST_LINE)
     lines = _LINE_ENDS.split(head.decode("utf-8-sig", "surrogateescape"))
@@ -227,11 +220,11 @@ def read_header(path: str | Path, demand: str, *, least: int = 1, lower: bool = 
     if len(lines) == 1 and len(head) == _LONGEST_LINE:
         raise _too_long(path)
     _check_text(path, lines[line : line + 1])
-    names, fits = {}, {}  # of every mark: the first row, and how many rows are as wide as that
+    cells, fits = {}, {}  # of every mark: the first row, and how many rows are as wide as that
     for mark in _MARKS:
         with _readable(path):
             rows = list(itertools.islice(filter(None, _split(lines[line:], mark)), _FIRST_ROWS))
-        names[mark] = rows[0]
+        cells[mark] = rows[0]
         if len(rows[0]) >= max(least, 2):
             fits[mark] = sum(len(row) == len(rows[0]) for row in rows) / len(rows)
     if least > 1 and not fits:
@@ -241,8 +234,7 @@ def read_header(path: str | Path, demand: str, *, least: int = 1, lower: bool = 
             value=path,
         )
     mark = max(fits, key=fits.__getitem__, default=",")
-    cells = [cell.strip() for cell in names[mark]]
-    return Header(path, tuple(cell.lower() if lower else cell for cell in cells), mark, line + 1)
+    return cells[mark], mark, line + 1
 
 
 def read_table(header: Header, columns: Sequence[str]) -> Table:
@@ -306,21 +298,22 @@ def _text_parts(header: Header, columns: Sequence[str]) -> _Parts:
         reader = _split(itertools.chain(pieces, [_END]), header.separator)
         last: list[str] = []
         while rows := list(itertools.islice(reader, _PART)):
-            last, lines = rows[-1], np.arange(line, line + len(rows))
+            lines, last = range(line, line + len(rows)), rows[-1]
             if reader.line_num - line + 1 != len(rows):  # a cell has several lines
-                taken = [1 + len(_LINE_ENDS.findall("".join(row))) for row in rows]
-                lines = line + np.cumsum([0, *taken[:-1]])
-            line = reader.line_num + 1
-            whole = set(map(len, rows)) == {width} and all(
-                map(str.strip, next(zip(*rows, strict=False)))
-            )
-            if not whole or lines[0] <= above:
-                kept = [
-                    (each, row)
-                    for each, row in zip(lines.tolist(), rows, strict=True)
-                    if each > above and any(map(str.strip, row))
-                ]
-                for each, row in kept:
+                ends = itertools.accumulate(
+                    1 + len(_LINE_ENDS.findall("".join(row))) for row in rows
+                )
+                lines = [line, *(line + end for end in ends)][:-1]
+            line, first = reader.line_num + 1, [row[0] if row else "" for row in rows]
+            if (
+                lines[0] <= above
+                or set(map(len, rows)) != {width}
+                or not all(map(str.strip, first))
+            ):
+                kept = [k for k, row in enumerate(rows) if any(map(str.strip, row))]
+                kept = [k for k in kept if lines[k] > above]
+                lines, rows = [lines[k] for k in kept], [rows[k] for k in kept]
+                for each, row in zip(lines, rows, strict=True):
                     if len(row) != width:
                         raise InputError(
                             f"{header.path}, line {each}: there are {len(row)} cells, but line "
@@ -328,15 +321,11 @@ def _text_parts(header: Header, columns: Sequence[str]) -> _Parts:
                             value=header.path,
                             remedy="repair that row, and put texts with separators in quotes",
                         )
-                lines, rows = [each for each, _ in kept], [row for _, row in kept]
             cells = list(zip(*rows, strict=True)) or [()] * width
             yield lines, [cells[place] for place in places]
     if any(map(str.strip, last)):
-        raise InputError(
-            f"{header.path}, line {lines[-1]}: a quote is never closed",
-            value=header.path,
-            remedy="repair that line",
-        )
+        told = f"{header.path}, line {lines[-1]}: a quote is never closed"
+        raise InputError(told, value=header.path, remedy="repair that line")
 
 
 def _parquet_parts(header: Header, columns: Sequence[str]) -> _Parts:
