@@ -251,11 +251,8 @@ def read_table(header: Header, columns: Sequence[str]) -> Table:
         lines.append(np.asarray(part, np.int32))
         taken += 4 * len(part) * (1 + len(columns))
         for codes, arrays, texts in zip(known, parts, cells, strict=True):
-            before = len(codes)
             arrays.append(np.fromiter(map(codes.__getitem__, texts), np.int32, len(part)))
-            fresh = itertools.islice(reversed(codes), len(codes) - before)
-            taken += sum(map(len, fresh)) + _TEXT_BYTES * (len(codes) - before)
-        check_room(header.path, taken)
+        check_room(header.path, taken + sum(codes.size for codes in known))
     found = {}
     for name, codes, arrays in zip(columns, known, parts, strict=True):
         _check_text(header.path, codes.texts)
@@ -280,8 +277,10 @@ class _Codes(dict[str, int]):
     def __init__(self) -> None:
         super().__init__()
         self.texts: dict[str, int] = {}
+        self.size = 0  # bytes
 
     def __missing__(self, text: str) -> int:
+        self.size += _TEXT_BYTES + len(text)
         code = self[text] = self.texts.setdefault(text.strip(), len(self.texts))
         return code
 

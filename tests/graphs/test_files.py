@@ -162,13 +162,7 @@ FILE_MISTAKES = [
             ("nan", "finite", "repair that row"),
         )
     ],
-    ("head,tail,weight\na,b,\n", ", line 2: weight is missing; fill it in or remove that row."),
     ("head,tail\na, \n", ", line 2: tail is missing; fill it in or remove that row."),
-    (
-        "head,tail,weight\na,b,0,5\n",
-        ", line 2: there are 4 cells, but line 1 has 3; repair that row, and put texts with "
-        "separators in quotes.",
-    ),
     ("head,tail\na,b\nc,c\n", ", line 3: node 'c' is joined to itself; remove that row."),
     (
         "head,tail\na,b\nc,b\nb,a\n",

@@ -29,14 +29,6 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
 MODELS = "models.csv"
-TABLES = {
-    "localization": ("residuals.csv", "positions.csv", "anchors.csv"),
-    "networked": ("comparison.csv", "lam_grid.csv"),
-    "private": ("ledger.csv", "curve.csv", "private_models.csv", "evaluation.csv"),
-    "ratings": ("factors.npz", "curve.csv"),
-}
-"""What a family may write besides `models.csv`, the figure and `config.json`."""
-
 Rows = Iterable[Sequence[Any]]  # of a table; the first one names the columns
 Columns = Mapping[str, Any]  # of a table, all equally long
 
@@ -86,8 +78,7 @@ def claimed_folder(
       overwrite: write into any folder, and replace the files there that have the names of ours.
     """
     folder = out or Path(f"{settings.family}-{path.stem}")
-    tables = (MODELS, *TABLES.get(settings.family, ()))
-    names = (*tables, *settings.figure().names, results.CONFIG)
+    names = (MODELS, *settings.tables, *settings.figure().names, results.CONFIG)
     with folders.locked(folder, owner_only=settings.owner_only()):
         folders.check_places(folder, names, inputs=_inputs(settings, path))
         if not overwrite:

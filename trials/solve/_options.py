@@ -110,7 +110,7 @@ def choice(help_: str, known: Iterable[str]) -> Option:
     return Option(help_, check, metavar="|".join(names))
 
 
-def text(help_: str, *, metavar: str | None = None, kind: Callable[[Any], Any] = str) -> Option:
+def text(help_: str, metavar: str | None = None, kind: Callable[[Any], Any] = str) -> Option:
     """Declare a text such as the name of a column; `kind` converts it, as `Path` does."""
     return Option(help_, lambda _, value: kind(value), metavar=metavar)
 
@@ -154,8 +154,6 @@ def _form_of_times(name: str, value: Any) -> str:
     return value
 
 
-Time = Annotated[str | None, text("Column that orders the rows of each (order of the file).")]
-NoIntercept = Annotated[bool, flag("--no-intercept", "Do not append a constant feature.")]
 TimeFormat = Annotated[
     str | None,
     Option(

@@ -94,17 +94,13 @@ def read_observations(
     header = read_header(path, "its first line must name the columns")
     lagged = _parsed_features(features, header.names)
     if (target, 0) in lagged:
-        raise InputError(
-            f"must not name the target {target} itself; the value of the row before is "
-            f"{target}[-1]",
-            argument="features",
-        )
+        told = f"must not name the target {target} itself"
+        remedy = f"the value of the row before is {target}[-1]"
+        raise InputError(told, argument="features", remedy=remedy)
     places = [part.strip() for part in coordinates.split(",")] if coordinates else []
     if coordinates is not None and len(places) != 2:
-        raise InputError(
-            f"must name two columns, such as longitude,latitude, but it is {coordinates!r}",
-            argument="coordinates",
-        )
+        told = f"must name two columns, such as longitude,latitude, but it is {coordinates!r}"
+        raise InputError(told, argument="coordinates")
     numbers = list(dict.fromkeys([*(name for name, _ in lagged), target]))
     labels = [node] if time is None else [node, time]
     asked = [*labels, *numbers, *places]
@@ -119,10 +115,9 @@ def read_observations(
         times, order = table.times(time, time_format)
         complete &= np.isfinite(times)
     if not complete.any():
-        raise InputError(
-            f"{path} has no row with a value in every used column "
-            f"({listed(dict.fromkeys([*labels, *numbers]))}); fill in the missing ones."
-        )
+        columns = listed(dict.fromkeys([*labels, *numbers]))
+        told = f"{path} has no row with a value in every used column ({columns})"
+        raise InputError(told, remedy="fill in the missing ones")
     used = np.flatnonzero(complete)
     used = used[np.argsort(times[used], kind="stable")]
     if time is not None and any(lag for _, lag in lagged):
@@ -143,19 +138,15 @@ def read_observations(
         y.append(own[depth:, numbers.index(target)])
     counts = dict(zip(names, map(len, y), strict=True))
     if len(names) == 1:
-        raise InputError(
-            f"{path} has one {owner} only, {names[0]!r} in column {node}; a network needs two or "
-            "more."
-        )
+        told = f"{path} has one {owner} only, {names[0]!r} in column {node}"
+        raise InputError(told, remedy="a network needs two or more")
     short = [name for name, count in counts.items() if count < at_least]
     if short:
         others = f" (and {len(short) - 1} more like it)" if len(short) > 1 else ""
         past = f" after the first {depth}" if depth else ""
-        rows_of_it = f"{counts[short[0]]} complete row{'' if counts[short[0]] == 1 else 's'}{past}"
-        raise InputError(
-            f"{path}: {owner} {short[0]!r}{others} has {rows_of_it}, but {purpose} at least "
-            f"{at_least}; add rows or remove the {owner}."
-        )
+        own = f"{counts[short[0]]} complete row{'' if counts[short[0]] == 1 else 's'}{past}"
+        told = f"{path}: {owner} {short[0]!r}{others} has {own}, but {purpose} at least {at_least}"
+        raise InputError(told, remedy=f"add rows or remove the {owner}")
     shown = [column if lag == 0 else f"{column}[-{lag}]" for column, lag in lagged]
     return Observations(
         nodes=tuple(names),
@@ -202,11 +193,10 @@ def _check_times(table: Table, node: str, owners, time: str, times, rows) -> Non
     for owner, moment, row in zip(owners.tolist(), times.tolist(), rows.tolist(), strict=True):
         if (first := seen.setdefault((owner, moment), row)) != row:
             earlier = table.place(min(first, row)).rpartition(", ")[2]
-            raise InputError(
-                f"{table.place(max(first, row))}: {node} {owner!r} has a row of {time} "
-                f"{str(written[row])!r} already in {earlier}; remove one of them, or the row "
-                "before is not known."
-            )
+            told = f"{table.place(max(first, row))}: {node} {owner!r} has a row of {time} "
+            told += f"{str(written[row])!r} already in {earlier}"
+            remedy = "remove one of them, or the row before is not known"
+            raise InputError(told, remedy=remedy)
 
 
 def _coordinates(table: Table, columns, owners, names: list[str], owner: str) -> np.ndarray:

@@ -46,18 +46,14 @@ def read_ranges(path: Path) -> RangeTable:
     header.require([*axes, "range"], _FORM)
     table = read_table(header, [*axes, "range"])
     anchors = table.numbers(axes, complete=True)
-    (distances,) = table.numbers(["range"], positive=True).T
+    distances = table.number_column("range", positive=True)
     there = np.isfinite(distances)
     anchors, distances = anchors[there], distances[there]
     if len(anchors) < len(axes) + 1:
-        raise InputError(
-            f"{path} has {len(anchors)} sensors with a range, but {len(axes)} dimensions need at "
-            f"least {len(axes) + 1}."
-        )
+        need = f"{len(axes)} dimensions need at least {len(axes) + 1}"
+        raise InputError(f"{path} has {len(anchors)} sensors with a range, but {need}")
     if not np.ptp(anchors, axis=0).any():
-        raise InputError(
-            f"{path}: all sensors stand at one place, and ranges from there fit a whole circle; "
-            "add sensors at other places."
-        )
+        told = f"{path}: all sensors stand at one place, and ranges from there fit a whole circle"
+        raise InputError(told, remedy="add sensors at other places")
     ignored = header.others([*axes, "range"])
     return RangeTable(anchors, distances, table.lines[there], ignored, int((~there).sum()))

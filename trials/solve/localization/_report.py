@@ -10,8 +10,9 @@ from fedjax_admm.trials.solve.localization._figure import coordinates, draw_loca
 from fedjax_admm.trials.solve.localization._fit import Location
 from fedjax_admm.trials.solve.localization._settings import LocalizationSettings
 
-RESIDUALS, MIRROR = "residuals.csv", "mirror image"
-PATHS = POSITIONS, ANCHORS = "positions.csv", "anchors.csv"  # of paths alone
+RESIDUALS, *PATHS = LocalizationSettings.tables
+POSITIONS, ANCHORS = PATHS  # of paths alone
+MIRROR = "mirror image"
 say = sentences(__file__)
 
 

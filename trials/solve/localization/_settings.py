@@ -19,6 +19,7 @@ class LocalizationSettings(Settings):
 
     family: ClassVar[str] = "localization"
     reads: ClassVar[str] = "CSV or Parquet: x, y, [z,] range; with --anchors time, anchor, range."
+    tables: ClassVar[tuple[str, ...]] = ("residuals.csv", "positions.csv", "anchors.csv")
 
     anchors: Annotated[str | None, file("Anchors: anchor, x, y[, z] or latitude, longitude.")] = (
         None

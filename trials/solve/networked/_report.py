@@ -15,9 +15,10 @@ from fedjax_admm.trials.solve._words import (
 )
 from fedjax_admm.trials.solve.networked._figure import draw_networked
 from fedjax_admm.trials.solve.networked._fit import NetworkedFit
+from fedjax_admm.trials.solve.networked._settings import NetworkedSettings
 from fedjax_admm.trials.tables._node_graphs import QUANTILES, NodeGraph
 
-COMPARISON, GRID_TABLE = "comparison.csv", "lam_grid.csv"
+COMPARISON, GRID_TABLE = NetworkedSettings.tables
 _EQUAL = 1e-6  # share of an error below which a difference is one of rounding
 say = sentences(__file__)
 

@@ -1,18 +1,13 @@
 """The options of `solve networked`."""
 
-import os
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, ClassVar
 
 from fedjax_admm import penalties
-from fedjax_admm._host._tables import edge_header
 from fedjax_admm.trials.solve._options import (
     MOST_ROUNDS,
-    NoIntercept,
-    Time,
-    TimeFormat,
     choice,
     flag,
     number,
@@ -20,7 +15,7 @@ from fedjax_admm.trials.solve._options import (
     text,
     whole,
 )
-from fedjax_admm.trials.solve._settings import Settings
+from fedjax_admm.trials.solve._row_settings import RowSettings
 
 if TYPE_CHECKING:
     from fedjax_admm.trials.solve._command import Solution, Stages
@@ -28,6 +23,7 @@ if TYPE_CHECKING:
 
 AUTO = "auto"
 WASSERSTEIN, NEAREST = "wasserstein", "neighbours"  # graphs that are made of the data
+_GRAPHS = f"{WASSERSTEIN}|{NEAREST}|FILE"
 PENALTIES: dict[str, Callable[[], Any]] = {
     "nlasso": lambda: penalties.network_lasso(),
     "l1": lambda: penalties.entrywise_l1(),
@@ -37,32 +33,23 @@ PENALTIES: dict[str, Callable[[], Any]] = {
 
 
 @dataclass(frozen=True, kw_only=True)
-class NetworkedSettings(Settings):
+class NetworkedSettings(RowSettings):
     """Fit a linear model per node of a network, and compare it with local and pooled models."""
 
     family: ClassVar[str] = "networked"
     reads: ClassVar[str] = "CSV or Parquet with named columns, one row per node and time."
+    tables: ClassVar[tuple[str, ...]] = ("comparison.csv", "lam_grid.csv")
 
     node: Annotated[str, text("Column that names the node of a row.")]
-    target: Annotated[str, text("Column that is predicted.")]
-    features: Annotated[str, text("Columns, as in 'a,b[-1]'; [-1]: of the node's row before.")]
-    time: Time = None
-    time_format: TimeFormat = None
     graph: Annotated[
-        str,
-        text(
-            "Edges join nodes with similar data, or a file head|source,tail|target[,weight].",
-            metavar=f"{WASSERSTEIN}|{NEAREST}|FILE",
-        ),
+        str, text("Of like nodes, or a file: head,tail[,weight].", metavar=_GRAPHS)
     ] = WASSERSTEIN
     threshold: Annotated[
-        float | None,
-        number("Largest squared distance that is joined (isolates 5 % of the nodes).", above=0),
+        float | None, number("Largest squared distance joined (isolates 5 %).", above=0)
     ] = None
     neighbours: Annotated[int | None, whole("Nearest nodes that a node is joined to (5).")] = None
     lam: Annotated[Any, number("Strength of the coupling.", above=0, word=AUTO)] = 0.5
     penalty: Annotated[str, choice("Penalty on differences of neighbours.", PENALTIES)] = "nlasso"
-    no_intercept: NoIntercept = False
     splits: Annotated[int, whole("Number of random splits into training and validation.")] = 5
     validation: Annotated[float, number("Held out share of rows.", above=0, below=1)] = 0.33
     raw: Annotated[bool, flag("--raw", "Couple models of features that are not scaled.")] = False
@@ -85,22 +72,10 @@ class NetworkedSettings(Settings):
 
     def read(self, path: Path) -> "Observations":
         """Read the rows of all nodes."""
-        if os.path.isfile(self.graph):
-            edge_header(self.graph)
         from fedjax_admm.trials.solve.networked._splits import rows_needed
-        from fedjax_admm.trials.tables._observations import read_observations
 
-        return read_observations(
-            path,
-            node=self.node,
-            target=self.target,
-            features=self.features,
-            time=self.time,
-            time_format=self.time_format,
-            intercept=not self.no_intercept,
-            coordinates=self.coordinates,
-            at_least=rows_needed(self.validation),
-        )
+        how = {"coordinates": self.coordinates, "at_least": rows_needed(self.validation)}
+        return self.rows(path, self.graph, node=self.node, **how)
 
     def solve(self, data: "Observations", title: str, stages: "Stages") -> "Solution":
         """Build the graph, and fit."""

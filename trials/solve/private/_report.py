@@ -23,12 +23,10 @@ from fedjax_admm.trials.solve._words import (
 )
 from fedjax_admm.trials.solve.private._clients import samples_per_row
 from fedjax_admm.trials.solve.private._figure import UNPROTECTED, draw_private_fit, label_of
-from fedjax_admm.trials.solve.private._fit import PrivateFit
+from fedjax_admm.trials.solve.private._fit import SPENT, PrivateFit
 from fedjax_admm.trials.solve.private._settings import METHODS, PrivateSettings
 
-LEDGER, CURVE = "ledger.csv", "curve.csv"
-SPENT = ("budget", "epsilon", "exact_epsilon")
-PRIVATE_MODELS, EVALUATION = "private_models.csv", "evaluation.csv"
+LEDGER, CURVE, PRIVATE_MODELS, EVALUATION = PrivateSettings.tables
 say = sentences(__file__)
 
 

@@ -1,17 +1,12 @@
 """The options of `solve private`."""
 
-import os
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, ClassVar
 
 from fedjax_admm import losses
-from fedjax_admm._host._tables import edge_header
 from fedjax_admm.trials.solve._options import (
-    NoIntercept,
-    Time,
-    TimeFormat,
     choice,
     file,
     flag,
@@ -20,7 +15,7 @@ from fedjax_admm.trials.solve._options import (
     text,
     whole,
 )
-from fedjax_admm.trials.solve._settings import Settings
+from fedjax_admm.trials.solve._row_settings import RowSettings
 
 if TYPE_CHECKING:
     from fedjax_admm.trials.solve._command import Solution, Stages
@@ -43,58 +38,44 @@ ACCOUNTINGS = ("zcdp", "advanced", "basic")
 
 
 @dataclass(frozen=True, kw_only=True)
-class PrivateSettings(Settings):
-    """Fit a linear model to clients' data under differential privacy, and say what was spent."""
+class PrivateSettings(RowSettings):
+    """Fit a linear model to clients' data under differential privacy; no column is scaled."""
 
     family: ClassVar[str] = "private"
     reads: ClassVar[str] = "CSV or Parquet with named columns, one row per sample of a client."
+    tables: ClassVar[tuple[str, ...]] = (
+        "ledger.csv",
+        "curve.csv",
+        "private_models.csv",
+        "evaluation.csv",
+    )
     timed: ClassVar[bool] = False  # how long a run took is not covered by the guarantee
     arguments: ClassVar[dict[str, str]] = {"step_size": "step"}
 
     client: Annotated[str, text("Column that names the client of a row.")]
-    target: Annotated[str, text("Column that is predicted; for logistic 0/1 or -1/1.")]
-    features: Annotated[
-        str,
-        text(
-            "Columns, as in 'a,b[-1]'; [-1] is the value in the client's row before. Nothing "
-            "is scaled: statistics that scaled a column must be public."
-        ),
-    ]
     epsilon: Annotated[float, number("Privacy; inf: no noise.", above=0, infinite=True)]
     clip: Annotated[float, number("Norm to clip gradients to, chosen without data.", above=0)]
     delta: Annotated[float, number("Probability of failure.", above=0, below=1)] = 1e-5
     accounting: Annotated[str, choice("How releases are added up.", ACCOUNTINGS)] = "zcdp"
     rounds: Annotated[int, whole("Rounds; every client sends in each.", at_most=10**6)] = 200
-    tau: Annotated[
-        float, number("The budget grows by 1 / tau from round to round.", above=0, at_most=1)
-    ] = 0.985
+    tau: Annotated[float, number("Budgets grow by 1 / tau a round.", above=0, at_most=1)] = 0.985
     method: Annotated[str, choice("Method that the clients run.", METHODS)] = ADMM
     loss: Annotated[str, choice("Loss of one sample.", LOSSES)] = "squared"
     l1: Annotated[float, number("Weight of ||w||_1, chosen without data.", at_least=0)] = 0.0
     l2: Annotated[float, number("Weight of ||w||^2, intercept included.", at_least=0)] = 1.0
     rho: Annotated[float | None, number("Weight of the clients' agreement (3).", above=0)] = None
-    step: Annotated[
-        float | None,
-        number("First step (zcdp-nfl 1, subgradient 0.3); it is checked on the data.", above=0),
-    ] = None
+    step: Annotated[float | None, number("First step (1; subgradient: 0.3).", above=0)] = None
     power: Annotated[
-        float | None,
-        number("Step n is step / n^power; 0, 0.5 or 1 (0.5).", at_least=0, at_most=1),
+        float | None, number("Step n is step / n^power: 0, 0.5, 1 (0.5).", at_least=0, at_most=1)
     ] = None
-    time: Time = None
-    time_format: TimeFormat = None
-    no_intercept: NoIntercept = False
     edges: Annotated[str | None, file("head,tail or source,target: who sends to whom (drawn).")] = (
         None
     )
-    seed: Annotated[
-        int | None,
-        random_seed("Seed of the noise, for tests: who knows it can take the noise away (secret)."),
-    ] = field(default=None, repr=False)
+    seed: Annotated[int | None, random_seed("Of the noise, for tests (secret).")] = field(
+        default=None, repr=False
+    )
     evaluate: Annotated[bool, flag("--evaluate", "Also measure errors: not protected.")] = False
-    keep_private: Annotated[
-        bool, flag("--keep-private", "Also write the models without noise: not protected.")
-    ] = False
+    keep_private: Annotated[bool, flag("--keep-private", "Also write unprotected models.")] = False
     x64: Annotated[bool, flag("--x64", "Compute in float64.")] = False
 
     def check_together(self) -> None:
@@ -121,8 +102,6 @@ class PrivateSettings(Settings):
 
     def read(self, path: Path) -> "Observations":
         """Read the samples of all clients."""
-        if self.edges is not None and os.path.isfile(self.edges):
-            edge_header(self.edges)
         from fedjax_admm.trials.solve.private._clients import read_clients
 
         return read_clients(path, self)

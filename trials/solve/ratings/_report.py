@@ -17,9 +17,9 @@ from fedjax_admm.trials.solve.ratings._fit import (
     RatingsFit,
     recommended,
 )
-from fedjax_admm.trials.solve.ratings._settings import AUTO
+from fedjax_admm.trials.solve.ratings._settings import AUTO, RatingsSettings
 
-FACTORS, CURVE = "factors.npz", "curve.csv"
+FACTORS, CURVE = RatingsSettings.tables
 _FEW = 30  # errors of fewer ratings tell little
 _TIE = 0.002  # errors that differ by less count as equal
 say = sentences(__file__)
@@ -28,23 +28,15 @@ say = sentences(__file__)
 def solution(fit: RatingsFit, shown: Sequence[int], title: str) -> Solution:
     """Return the text and the files of a completed table; `shown` are positions of users."""
     table, factors, choice, counts = fit.table, fit.factors, fit.choice, fit.factors.counts
+    parts = ("users", "items", "clients", "mean", "deviation")
+    arrays = {name: np.asarray(getattr(factors, name)) for name in parts}
     tried = zip(choice.grid, choice.grid_errors, choice.grid_rounds, strict=True)
     names = ("beta", "validation", "rounds")
     return Solution(
         settings=fit.settings,
         text=summary(fit, shown),
         tables={MODELS: _factor_rows(fit), CURVE: fit.verdict.curve},
-        arrays={
-            FACTORS: {
-                "users": factors.users,
-                "items": factors.items,
-                "user_ids": table.user_ids,
-                "item_ids": table.item_ids,
-                "clients": factors.clients,
-                "mean": np.array(factors.mean),
-                "deviation": np.array(factors.deviation),
-            }
-        },
+        arrays={FACTORS: {**arrays, "user_ids": table.user_ids, "item_ids": table.item_ids}},
         draw=lambda: draw_ratings_fit(fit, _title(fit, title)),
         data={
             "ratings": len(table),
