@@ -1,7 +1,12 @@
-"""Tables in users' files: CSV files, compressed by gzip or not, and Parquet.
+"""The one reader of tables in users' files: CSV text, compressed by gzip or not, and Parquet.
 
-pyarrow reads tables of millions of rows part by part, and Parquet. Small tables of text are read by
-Python's module csv, because pyarrow takes 43 MiB. Both split the same texts into the same cells.
+header = read_header("mine.csv", "it must have the columns a, b")
+table = read_table(header, ["a", "b"])
+table.numbers(["a"]), table.texts("b")
+
+The first rows show what separates the cells: tabs, `::`, semicolons, commas or spaces. Where it is
+no comma, a comma in a number is a decimal one. Cells may stand in quotes; spaces around them do not
+count. A column is kept as its different texts and a code per row, so that long files take little.
 """
 
 import contextlib
@@ -12,189 +17,361 @@ import re
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import partial
+from operator import methodcaller
 from pathlib import Path
-from typing import IO, TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
 from fedjax_admm._checks import InputError, listed
 from fedjax_admm._host._input_files import check_room, opened, unpacked
-
-if TYPE_CHECKING:
-    import pyarrow
+from fedjax_admm._host._times import NUMBERS, form_of, seconds_of
 
 # In size: products of four such numbers are within float64.
 SMALLEST_NUMBER, LARGEST_NUMBER = 1e-60, 1e60
 LONGEST_NAME = 1000  # characters
 MISSING = frozenset({"", "na", "nan", "n/a", "null"})  # in a column of numbers, in any case
-_BLOCK = 2**20  # bytes: no row may be longer
-_TEXT_BYTES = 60  # of an object of Python
-_CHECKED = 200  # rows at a time, after which memory is looked at
+NUMBER = re.compile(
+    r"[+-]?(([0-9]+([.,][0-9]*)?|[.,][0-9]+)(e[+-]?[0-9]+)?|nan|inf|infinity)", re.IGNORECASE
+)
+_PLAIN = re.compile("0|[1-9][0-9]{0,18}")  # a whole number without leading zeros
+_LINE_ENDS = re.compile("\r\n|\r|\n")
+_GONE = "is missing", "fill it in or remove that row"
+_MARKS = ("\t", "::", ";", ",", " ")  # what may separate cells
+_LONGEST_LINE = 2**20  # characters
+_FIRST_ROWS, _PART = 20, 2**12  # how many rows show the separator; how many are read at a time
+_TEXT_BYTES = 100  # of an object of Python and its place in a dictionary
 _EDGES = "head, tail[, weight]"
+_END = "\x1c"  # a blank line below the last one: inside of a quote that is open it is no line
 
 
 @dataclass(frozen=True)
-class Layout:
-    """How the rows of a file are written."""
+class Header:
+    """The first row of a file, and how its rows are written."""
 
     path: str | Path
-    cells: tuple[str, ...]  # of the first row; the names of the columns of a Parquet file
-    separator: str = ""  # one character, or the same one twice; empty for a Parquet file
+    names: tuple[str, ...]  # of the columns
+    separator: str = ""  # empty for a Parquet file
     line: int = 0  # of the first row, from 1
     named: bool = True  # whether the first row names the columns
 
+    def require(self, columns: Iterable[str], form: str | None = None) -> None:
+        """Check that the file names columns, each of them once; `form` lists what it may name."""
+        missing = [name for name in dict.fromkeys(columns) if name not in self.names]
+        if missing:
+            names = f"its columns are {', '.join(self.names)}"
+            if form is not None:
+                line = (self.separator or ",").join(self.names)
+                names = f"its first line must name the columns {form}, but it is {line!r:.80}"
+            raise InputError(f"{self.path} has no column {listed(missing)}; {names}.")
+        twice = [name for name in dict.fromkeys(columns) if self.names.count(name) > 1]
+        if twice:
+            told = f"{self.path} names the column {listed(twice)} twice"
+            raise InputError(told, remedy="rename one of them")
+
+    def others(self, columns: Sequence[str]) -> tuple[str, ...]:
+        """Return the columns that are not among those given, in their order."""
+        return tuple(name for name in self.names if name not in columns)
+
+
+@dataclass(frozen=True)
+class Table:
+    """Columns of the rows of a file that are not blank, as they are written."""
+
+    header: Header
+    lines: np.ndarray  # shape=(rows,): the line of every row, from 1; of Parquet, its number
+    columns: dict[str, tuple[np.ndarray, list[str]]]  # a code per row; text of every code
+
+    def __len__(self) -> int:
+        """Return the number of rows."""
+        return len(self.lines)
+
     def place(self, row: int) -> str:
-        """Name the file and the line of a row, counted from 0 below the names."""
-        if not self.separator:
-            return f"{self.path}, row {row + 1}"
-        line, _ = next(itertools.islice(_rows(self), row + self.named, None))
-        return f"{self.path}, line {line}"
+        """Name the file and the line of a row, counted from 0."""
+        kind = "line" if self.header.separator else "row"
+        return f"{self.header.path}, {kind} {self.lines[row]}"
+
+    def texts(self, column: str, *, complete: bool = False) -> np.ndarray:
+        """Return a column as texts; with `complete` none may be missing."""
+        codes, texts = self.columns[column]
+        for code, text in enumerate(texts):
+            if complete and not text:
+                raise self._mistake(column, code, *_GONE)
+            if len(text) > LONGEST_NAME:  # an array of texts is as wide as its longest
+                told = f"must have {LONGEST_NAME} characters at most, but it has {len(text)}"
+                raise self._mistake(column, code, told, "repair that row")
+        return np.array(texts, str)[codes]
+
+    def identities(self, column: str) -> tuple[np.ndarray, np.ndarray]:
+        """Return who is named in every row, as a rank, and all names in ascending order.
+
+        Names are numbers if all of them are whole numbers without leading zeros that fit int64;
+        else they are texts.
+        """
+        self.texts(column, complete=True)
+        codes, texts = self.columns[column]
+        plain = all(_PLAIN.fullmatch(text) and int(text) < 2**63 for text in texts)
+        names = np.array([int(text) for text in texts], np.int64) if plain else np.array(texts, str)
+        found, ranks = np.unique(names, return_inverse=True)
+        return ranks.astype(np.int32)[codes], found
+
+    def numbers(self, columns: Sequence[str], **limits: Any) -> np.ndarray:
+        """Return columns as `number_column` does, shape (rows, columns)."""
+        found = np.empty((len(self), len(columns)))
+        for place, column in enumerate(columns):
+            found[:, place] = self.number_column(column, **limits)
+        return found
+
+    def number_column(
+        self,
+        column: str,
+        *,
+        complete: bool = False,
+        positive: bool = False,
+        largest: float = LARGEST_NUMBER,
+    ) -> np.ndarray:
+        """Return a column as finite numbers, shape (rows,); NaN where one is missing.
+
+        With `complete` none may be missing, and with `positive` none may be below 1e-60.
+        """
+        codes, texts = self.columns[column]
+        comma = self.header.separator not in ("", ",") and not any("." in text for text in texts)
+        remedy = "repair that row" if complete else "repair it, or leave the cell empty"
+        numbers = np.full(len(texts), np.nan)
+        for code, text in enumerate(texts):
+            if not complete and text.lower() in MISSING:
+                continue
+            if not text:
+                raise self._mistake(column, code, *_GONE)
+            plain = text.replace(",", ".") if comma else text
+            number = float(plain) if NUMBER.fullmatch(plain) and "," not in plain else None
+            if number is None:
+                demand = "a number"
+            elif not np.isfinite(number):
+                demand = "finite"
+            elif abs(number) > largest:
+                demand = f"at most {largest:g} in size"
+            elif positive and number < SMALLEST_NUMBER:
+                demand = "positive" if number <= 0 else f"at least {SMALLEST_NUMBER:g}"
+                remedy = "remove or repair that row"
+            else:
+                numbers[code] = number
+                continue
+            told = f"must be {demand}, but it is {text!r:.60}"
+            raise self._mistake(column, code, told, remedy)
+        return numbers[codes]
+
+    def times(self, column: str, form: str | None = None) -> tuple[np.ndarray, str]:
+        """Return a column as seconds since 1970, or numbers, and how its times are written.
+
+        A missing one is NaN. The form is found from the column if None.
+        """
+        codes, texts = self.columns[column]
+        present = [text for text in texts if text.lower() not in MISSING]
+        form = form_of(f"{self.header.path}: {column}", present, NUMBER) if form is None else form
+        if form == NUMBERS:
+            return self.number_column(column), form
+        seconds = np.full(len(texts), np.nan)
+        for code, text in enumerate(texts):
+            if text.lower() not in MISSING:
+                moment = seconds_of(text, form)
+                if moment is None:
+                    told = f"must be a time written as {form}, but it is {text!r:.60}"
+                    raise self._mistake(column, code, told, "repair it, or take {time_format}")
+                seconds[code] = moment
+        return seconds[codes], form
+
+    def _mistake(self, column: str, code: int, told: str, remedy: str) -> InputError:
+        """Return what is wrong with the first cell of a code."""
+        codes, texts = self.columns[column]
+        place = self.place(int(np.argmax(codes == code)))
+        about = {"value": texts[code], "remedy": remedy, "others": ["time_format"]}
+        return InputError(f"{place}: {column} {told}", **about)
 
 
-def first_row(path: str | Path, demand: str, separators: Sequence[str] = (",",)) -> Layout:
-    """Read the first row that is not blank, and find what separates its cells.
+def read_header(path: str | Path, demand: str, *, least: int = 1, lower: bool = False) -> Header:
+    """Read the first row that is not blank, and find what separates the cells of the first rows.
 
-    Of several separators, the first one in the line that makes three cells of it counts; a space
-    is the last choice. `demand` says what an empty file must do.
+    Args:
+      path: the file.
+      demand: what an empty file must do.
+      least: how many cells a row has at least.
+      lower: whether names are turned into small letters.
     """
     with opened(path) as file:
-        if file.peek(4).startswith(b"PAR1"):
-            import pyarrow.parquet
+        packed = file.peek(4).startswith(b"PAR1")
+        if packed:
+            with _parquet(path, file) as content:
+                cells, mark, line = content.schema_arrow.names, "", 0
+    if not packed:
+        cells, mark, line = _first_row(path, demand, least)
+    names = (cell.strip().lower() if lower else cell.strip() for cell in cells)
+    return Header(path, tuple(names), mark, line)
 
-            with _explained(Layout(path, ())):
-                return Layout(path, tuple(pyarrow.parquet.read_schema(file).names))
+
+def _first_row(path: str | Path, demand: str, least: int) -> tuple[list[str], str, int]:
+    """Return the cells of the first row of a text, what separates them, and its line."""
     with unpacked(path) as file:
-        head = file.read(_BLOCK)
-    lines = re.split("\r\n|\r|\n", head.decode("utf-8-sig", "surrogateescape"))
+        head = file.read(_LONGEST_LINE)
+    lines = _LINE_ENDS.split(head.decode("utf-8-sig", "surrogateescape"))
     line = next((k for k, text in enumerate(lines) if text.strip(" \t,;")), None)
     if line is None:
         raise InputError(f"{path} is empty", value=path, remedy=demand)
-    if len(lines) == 1 and len(head) == _BLOCK:
+    if len(lines) == 1 and len(head) == _LONGEST_LINE:
         raise _too_long(path)
-    text = lines[line]
-    if re.search("[\ud800-\udfff]", text):
-        raise _not_text(path)
-    marks = [mark for mark in separators if mark in text] if len(separators) > 1 else separators
-    for mark in sorted(marks, key=lambda mark: (mark == " ", text.find(mark))):
-        try:
-            cells = next(csv.reader([text], delimiter=mark[0]), [])[:: len(mark)]
-        except csv.Error:
-            raise _long_cell(path) from None
-        if len(separators) == 1 or len(cells) >= 3:
-            cells = [cell.strip() for cell in cells]
-            return Layout(path, tuple(cells), mark, line + 1)
-    raise InputError(
-        f"{path}, line {line + 1}: there must be three cells or more, separated by one of "
-        f"{', '.join(map(repr, separators))}, but there is {text!r:.80}",
-        value=path,
-    )
+    _check_text(path, lines[line : line + 1])
+    cells, fits = {}, {}  # of every mark: the first row, and how many rows are as wide as that
+    for mark in _MARKS:
+        with _readable(path):
+            rows = list(itertools.islice(filter(None, _split(lines[line:], mark)), _FIRST_ROWS))
+        cells[mark] = rows[0]
+        if len(rows[0]) >= max(least, 2):
+            fits[mark] = sum(len(row) == len(rows[0]) for row in rows) / len(rows)
+    if least > 1 and not fits:
+        raise InputError(
+            f"{path}, line {line + 1}: there must be {least} cells or more, separated by one of "
+            f"{', '.join(map(repr, _MARKS))}, but there is {lines[line]!r:.80}",
+            value=path,
+        )
+    mark = max(fits, key=fits.__getitem__, default=",")
+    return cells[mark], mark, line + 1
 
 
-def read_columns(
-    layout: Layout, places: Sequence[int], kinds: "Sequence[pyarrow.DataType]"
-) -> "Iterator[list[pyarrow.Array]]":
-    """Read columns of all rows that are not blank, part by part.
+def read_table(header: Header, columns: Sequence[str]) -> Table:
+    """Read columns of all rows that are not blank.
 
-    Raises:
-      pyarrow.ArrowException: a row has too few or too many cells, or a cell is not of its kind.
+    Of columns with the same name, the first one is read; `Header.require` refuses such names.
     """
-    import pyarrow.csv
-
-    if not layout.separator:
-        import pyarrow.parquet
-
-        names = [layout.cells[place] for place in places]
-        with opened(layout.path) as file:
-            for batch in pyarrow.parquet.ParquetFile(file).iter_batches(columns=names):
-                yield [batch[name].cast(kind) for name, kind in zip(names, kinds, strict=True)]
-        return
-    step = len(layout.separator)
-    names = [str(place) for place in range(_fields(layout))]
-    types = {names[step * place]: kind for place, kind in zip(places, kinds, strict=True)}
-    with unpacked(layout.path) as file:
-        counted = _Quotes(file)
-        try:
-            reader = pyarrow.csv.open_csv(
-                counted,
-                pyarrow.csv.ReadOptions(
-                    column_names=names,
-                    block_size=_BLOCK,
-                    skip_rows=layout.line - 1 + layout.named,
-                ),
-                pyarrow.csv.ParseOptions(
-                    delimiter=layout.separator[0],
-                    newlines_in_values=True,
-                    invalid_row_handler=lambda row: "error" if row.text.strip() else "skip",
-                ),
-                pyarrow.csv.ConvertOptions(
-                    column_types=types, include_columns=[*types], null_values=[]
-                ),
-                memory_pool=pyarrow.system_memory_pool(),  # others hold on to what is not used
-            )
-        except pyarrow.ArrowInvalid as error:
-            if re.match("Empty CSV|Could not skip", str(error)):
-                return
-            raise
-        with reader:
-            for batch in reader:
-                yield batch.columns
-    if counted.quotes % 2:
-        _check_quotes(layout)
+    columns = list(dict.fromkeys(columns))
+    known = [_Codes() for _ in columns]
+    parts: list[list[np.ndarray]] = [[np.empty(0, np.int32)] for _ in columns]
+    lines = [np.empty(0, np.int32)]
+    taken, read = 0, _text_parts if header.separator else _parquet_parts
+    for part, cells in read(header, columns):
+        lines.append(np.asarray(part, np.int32))
+        taken += 4 * len(part) * (1 + len(columns))
+        for codes, arrays, texts in zip(known, parts, cells, strict=True):
+            arrays.append(np.fromiter(map(codes.__getitem__, texts), np.int32, len(part)))
+        check_room(header.path, taken + sum(codes.size for codes in known))
+    found = {}
+    for name, codes, arrays in zip(columns, known, parts, strict=True):
+        _check_text(header.path, codes.texts)
+        found[name] = (np.concatenate(arrays), list(codes.texts))
+        arrays.clear()
+    return Table(header, np.concatenate(lines), found)
 
 
-def numbers_of(column: "pyarrow.Array") -> np.ndarray:
-    """Return numbers without gaps as an array of NumPy.
+def edge_header(path: str | Path) -> tuple[Header, list[str]]:
+    """Return the header of a file of edges, and its columns of the ends and perhaps the weight."""
+    header = read_header(path, f"it must have the columns {_EDGES}", lower=True)
+    kinds = (["head", "tail"], ["source", "target"])
+    ends = next((kind for kind in kinds if {*kind} <= {*header.names}), kinds[0])
+    columns = [*ends, "weight"] if "weight" in header.names else ends
+    header.require(columns, f"{_EDGES} or source, target[, weight]")
+    return header, columns
 
-    Conversions of pyarrow's own import pandas, which takes 40 MiB and half a second.
-    """
-    return np.from_dlpack(column)
+
+class _Codes(dict[str, int]):
+    """The codes of texts as they are written: those that differ by spaces around them have one."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.texts: dict[str, int] = {}
+        self.size = 0  # bytes
+
+    def __missing__(self, text: str) -> int:
+        self.size += _TEXT_BYTES + len(text)
+        code = self[text] = self.texts.setdefault(text.strip(), len(self.texts))
+        return code
 
 
-def read_texts(layout: Layout, places: Sequence[int]) -> "Iterator[list[pyarrow.Array]]":
-    """Read columns as texts, as `read_columns` does; what is wrong becomes a sentence."""
+_Parts = Iterator[tuple[Any, Sequence[Sequence[str]]]]  # lines, and cells by columns
+
+
+def _text_parts(header: Header, columns: Sequence[str]) -> _Parts:
+    places = [header.names.index(name) for name in columns]
+    width, above, line = len(header.names), header.line - (not header.named), 1
+    with unpacked(header.path) as file, _readable(header.path):
+        text = io.TextIOWrapper(file, "utf-8-sig", "surrogateescape", newline="")
+        pieces = iter(partial(text.readline, _LONGEST_LINE), "")  # a line may have no end
+        reader = _split(itertools.chain(pieces, [_END]), header.separator)
+        last: list[str] = []
+        while rows := list(itertools.islice(reader, _PART)):
+            lines, last = range(line, line + len(rows)), rows[-1]
+            if reader.line_num - line + 1 != len(rows):  # a cell has several lines
+                ends = itertools.accumulate(
+                    1 + len(_LINE_ENDS.findall("".join(row))) for row in rows
+                )
+                lines = [line, *(line + end for end in ends)][:-1]
+            line, first = reader.line_num + 1, [row[0] if row else "" for row in rows]
+            if (
+                lines[0] <= above
+                or set(map(len, rows)) != {width}
+                or not all(map(str.strip, first))
+            ):
+                kept = [k for k, row in enumerate(rows) if any(map(str.strip, row))]
+                kept = [k for k in kept if lines[k] > above]
+                lines, rows = [lines[k] for k in kept], [rows[k] for k in kept]
+                for each, row in zip(lines, rows, strict=True):
+                    if len(row) != width:
+                        raise InputError(
+                            f"{header.path}, line {each}: there are {len(row)} cells, but line "
+                            f"{header.line} has {width}",
+                            value=header.path,
+                            remedy="repair that row, and put texts with separators in quotes",
+                        )
+            cells = list(zip(*rows, strict=True)) or [()] * width
+            yield lines, [cells[place] for place in places]
+    if any(map(str.strip, last)):
+        told = f"{header.path}, line {lines[-1]}: a quote is never closed"
+        raise InputError(told, value=header.path, remedy="repair that line")
+
+
+def _parquet_parts(header: Header, columns: Sequence[str]) -> _Parts:
     import pyarrow
 
-    with _explained(layout):
-        for columns in read_columns(layout, places, [pyarrow.string()] * len(places)):
-            yield [column.fill_null("") if column.null_count else column for column in columns]
+    with opened(header.path) as file, _parquet(header.path, file) as content:
+        row = 1
+        for batch in content.iter_batches(columns=list(columns)):
+            texts = (batch[name].cast(pyarrow.string()).fill_null("") for name in columns)
+            cells = [column.to_pylist() for column in texts]
+            yield range(row, row + batch.num_rows), cells
+            row += batch.num_rows
 
 
 @contextlib.contextmanager
-def _explained(layout: Layout) -> Iterator[None]:
-    """Turn what pyarrow says of a file into a sentence."""
+def _parquet(path: str | Path, file: Any) -> Iterator[Any]:
+    """Open a Parquet file; what pyarrow says of it becomes a sentence."""
     import pyarrow
+    import pyarrow.parquet
 
     try:
-        yield
-        return
+        yield pyarrow.parquet.ParquetFile(file)
     except pyarrow.ArrowException as error:
         reason = str(error).partition("\n")[0]
-    path = layout.path
-    if "invalid UTF8" in reason:
-        raise _not_text(path)
-    if "straddling" in reason:
-        raise _too_long(path)
-    if "Expected" not in reason:
-        raise InputError(f"{path} cannot be read: {reason}", value=path)
-    raise next(_wrong(layout, *row) for row in _rows(layout) if len(row[1]) != _fields(layout))
+        raise InputError(f"{path} cannot be read: {reason}", value=path) from None
 
 
-def _wrong(layout: Layout, line: int, cells: Sequence[str]) -> InputError:
-    return InputError(
-        f"{layout.path}, line {line}: there are {len(cells[:: len(layout.separator)])} cells, but "
-        f"line {layout.line} has {len(layout.cells)}",
-        value=layout.path,
-        remedy="repair that row, put texts with separators in quotes, and write decimal points",
-    )
+def _split(lines: Iterable[str], mark: str) -> Any:
+    """Return a reader of csv, which splits lines into cells."""
+    if mark == "::":
+        lines, mark = map(methodcaller("replace", "::", "\t"), lines), "\t"
+    elif mark == " ":
+        lines = map(str.strip, lines)
+    return csv.reader(lines, delimiter=mark, skipinitialspace=True)
 
 
-def _not_text(path: str | Path) -> InputError:
-    return InputError(
-        f"{path} is not UTF-8 text", value=path, remedy="save it as a CSV file in UTF-8"
-    )
+@contextlib.contextmanager
+def _readable(path: str | Path) -> Iterator[None]:
+    try:
+        yield
+    except csv.Error:
+        raise _too_long(path, "cell", f"{csv.field_size_limit()} characters") from None
 
 
-def _too_long(path: str | Path, part: str = "row", longest: str = f"{_BLOCK} bytes") -> InputError:
+def _too_long(
+    path: str | Path, part: str = "row", longest: str = f"{_LONGEST_LINE} bytes"
+) -> InputError:
     return InputError(
         f"{path} has a {part} that is longer than {longest}",
         value=path,
@@ -202,221 +379,9 @@ def _too_long(path: str | Path, part: str = "row", longest: str = f"{_BLOCK} byt
     )
 
 
-def _long_cell(path: str | Path) -> InputError:
-    return _too_long(path, "cell", f"{csv.field_size_limit()} characters")
-
-
-class _Quotes(io.RawIOBase):
-    """A stream of bytes that counts quotes."""
-
-    def __init__(self, file: IO[bytes]):
-        self.quotes, self._file = 0, file
-
-    def readable(self) -> bool:
-        return True
-
-    def readinto(self, buffer: Any) -> int:
-        content = self._file.read(len(buffer))
-        buffer[: len(content)] = content
-        self.quotes += content.count(b'"')
-        return len(content)
-
-
-def _rows(layout: Layout, errors: str = "replace") -> Iterator[tuple[int, list[str]]]:
-    """Yield the line on which each row begins that is not blank, and its cells.
-
-    Bytes that are not UTF-8 are replaced; with "strict" they are a mistake. At the end of the file,
-    an open quote is one too.
-    """
-    mark, fields = layout.separator[0], _fields(layout)
-    with unpacked(layout.path) as file:
-        counted = _Quotes(file)
-        text = io.TextIOWrapper(io.BufferedReader(counted), "utf-8-sig", errors, newline="")
-        pieces = iter(partial(text.readline, _BLOCK), "")  # a line may have no end
-        reader, line = csv.reader(pieces, delimiter=mark), 1
-        try:
-            for cells in reader:
-                blank = not cells or (len(cells) != fields and not mark.join(cells).strip())
-                if line >= layout.line and not blank:
-                    yield line, cells
-                line = reader.line_num + 1
-        except csv.Error:
-            raise _long_cell(layout.path) from None
-        except UnicodeDecodeError:
-            raise _not_text(layout.path) from None
-    if counted.quotes % 2:
-        _check_quotes(layout)
-
-
-def _check_quotes(layout: Layout) -> None:
-    """Check that every quote is closed: else the rest of the file is one cell."""
-    with unpacked(layout.path) as file:
-        text = io.TextIOWrapper(file, "utf-8-sig", "replace", newline="")
-        reader, line = csv.reader(text, delimiter=layout.separator[0], strict=True), 1
-        try:
-            for _ in reader:
-                line = reader.line_num + 1
-        except csv.Error as error:
-            if "expected after" not in str(error):  # a text goes on after its quote
-                raise InputError(
-                    f"{layout.path}, line {line}: a quote is never closed",
-                    value=layout.path,
-                    remedy="repair that line",
-                ) from None
-
-
-def _fields(layout: Layout) -> int:
-    """Return how many cells a row has where every separator is one character."""
-    return len(layout.separator) * (len(layout.cells) - 1) + 1
-
-
-# --- Small tables: the first row names the columns, and commas separate cells ---
-
-
-@dataclass(frozen=True)
-class Table:
-    """The rows of a file that are not blank; columns are checked when they are asked for."""
-
-    layout: Layout
-    header: tuple[str, ...]
-    lines: np.ndarray  # shape=(rows,): the line of every row, from 1; of Parquet, its number
-    columns: tuple[list[str], ...]  # cells as they are written
-
-    def place(self, row: int) -> str:
-        """Name the file and the line of a row, counted from 0."""
-        kind = "line" if self.layout.separator else "row"
-        return f"{self.layout.path}, {kind} {self.lines[row]}"
-
-    def require(self, columns: Iterable[str], form: str | None = None) -> None:
-        """Check that the file names columns, each of them once; `form` lists what it may name."""
-        require_columns(self.layout.path, self.header, columns, form)
-
-    def others(self, columns: Sequence[str]) -> tuple[str, ...]:
-        """Return the columns that are not among those given, in their order."""
-        return tuple(name for name in self.header if name not in columns)
-
-    def texts(self, column: str, *, complete: bool = False) -> np.ndarray:
-        """Return a column as stripped texts; with `complete` none may be missing."""
-        cells = self._cells(column)
-        for row, text in enumerate(cells):
-            if complete and not text:
-                raise self._missing(row, column)
-            if len(text) > LONGEST_NAME:  # an array of texts is as wide as its longest
-                raise InputError(
-                    f"{self.place(row)}: {column} must have {LONGEST_NAME} characters at most, "
-                    f"but it has {len(text)}; repair that row."
-                )
-        return np.array(cells, str)
-
-    def numbers(
-        self, columns: Sequence[str], *, complete: bool = False, positive: bool = False
-    ) -> np.ndarray:
-        """Return columns as finite numbers, shape (rows, columns); NaN where one is missing.
-
-        With `complete` none may be missing, and with `positive` none may be below 1e-60.
-        """
-        numbers = np.empty((len(self.lines), len(columns)))
-        for j, column in enumerate(columns):
-            for i, text in enumerate(self._cells(column)):
-                numbers[i, j] = number = self._number(i, column, text, complete)
-                if positive and number < SMALLEST_NUMBER:
-                    least = "positive" if number <= 0 else f"at least {SMALLEST_NUMBER:g}"
-                    raise InputError(
-                        f"{self.place(i)}: {column} must be {least}, but it is {text!r:.60}; "
-                        "remove or repair that row."
-                    )
-        return numbers
-
-    def _cells(self, column: str) -> list[str]:
-        texts = self.columns[self.header.index(column)]
-        return [text.strip() for text in texts]
-
-    def _missing(self, row: int, column: str) -> InputError:
-        return InputError(f"{self.place(row)}: {column} is missing; fill it in or remove that row.")
-
-    def _number(self, row: int, column: str, text: str, complete: bool) -> float:
-        if not complete and text.lower() in MISSING:
-            return np.nan
-        if not text:
-            raise self._missing(row, column)
-        demand = f"at most {LARGEST_NUMBER:g} in size"
-        try:
-            number = float(text.replace("_", "?"))  # Python reads 1_000; in a file it is a slip
-        except ValueError:
-            demand = "a number"
-        else:
-            if abs(number) <= LARGEST_NUMBER:
-                return number
-            if not np.isfinite(number):
-                demand = "finite"
-        remedy = "repair that row" if complete else "repair it, or leave the cell empty"
+def _check_text(path: str | Path, texts: Iterable[str]) -> None:
+    """Check that texts hold no bytes that are not UTF-8."""
+    if re.search("[\ud800-\udfff]", "".join(texts)):
         raise InputError(
-            f"{self.place(row)}: {column} must be {demand}, but it is {text!r:.60}; {remedy}."
+            f"{path} is not UTF-8 text", value=path, remedy="save it as a CSV file in UTF-8"
         )
-
-
-def require_columns(
-    path: str | Path, header: Sequence[str], columns: Iterable[str], form: str | None
-) -> None:
-    """Check that a file names columns, each of them once; `form` lists what it may name."""
-    columns = dict.fromkeys(columns)
-    missing = [name for name in columns if name not in header]
-    if missing:
-        names = f"its columns are {', '.join(header)}"
-        if form is not None:
-            names = (
-                f"its first line must name the columns {form}, separated by commas, but it is "
-                f"{','.join(header)!r:.80}"
-            )
-        elif len(header) == 1 and re.search(r"[;\t]", header[0]):
-            names += "; separate them by commas"
-        raise InputError(f"{path} has no column {listed(missing)}; {names}.")
-    twice = [name for name in columns if header.count(name) > 1]
-    if twice:
-        raise InputError(f"{path} names the column {listed(twice)} twice; rename one of them.")
-
-
-def read_table(path: str | Path, demand: str, *, lower: bool = False) -> Table:
-    """Read a table whose first row names the columns, in small letters with `lower`.
-
-    `demand` says what an empty file must do.
-    """
-    layout = first_row(path, demand)
-    lines: list[int] = []
-    columns: list[list[str]] = [[] for _ in layout.cells]
-    taken = 0
-    rows = (row for row in _table_rows(layout) if any(map(str.strip, row[1])))
-    while part := list(itertools.islice(rows, _CHECKED)):
-        numbers, cells = zip(*part, strict=True)
-        lines.extend(numbers)
-        for column, texts in zip(columns, zip(*cells, strict=True), strict=True):
-            column.extend(texts)
-            taken += sum(map(len, texts)) + _TEXT_BYTES * len(texts)
-        check_room(path, taken)
-    header = tuple(name.lower() if lower else name for name in layout.cells)
-    return Table(layout, header, np.array(lines, int), tuple(columns))
-
-
-def _table_rows(layout: Layout) -> Iterator[tuple[int, Sequence[str]]]:
-    """Yield the line of every row below the names, and its cells."""
-    if not layout.separator:
-        parts = read_texts(layout, range(len(layout.cells)))
-        rows = (zip(*(column.to_pylist() for column in part), strict=True) for part in parts)
-        yield from enumerate(itertools.chain.from_iterable(rows), start=1)
-        return
-    for line, cells in itertools.islice(_rows(layout, "strict"), 1, None):
-        if len(cells) != len(layout.cells):
-            raise _wrong(layout, line, cells)
-        yield line, cells
-
-
-def edge_columns(path: str | Path) -> tuple[list[str], list[str]]:
-    """Return the columns of a file of edges, the ends and perhaps the weight; and all others."""
-    cells = first_row(path, f"it must have the columns {_EDGES}").cells
-    header = [cell.lower() for cell in cells]
-    kinds = (["head", "tail"], ["source", "target"])
-    ends = next((kind for kind in kinds if {*kind} <= {*header}), kinds[0])
-    columns = [*ends, "weight"] if "weight" in header else ends
-    form = f"{_EDGES} or source, target[, weight]"
-    require_columns(path, header, columns, form)
-    return columns, [cell for cell in cells if cell.lower() not in columns]

@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 
 from fedjax_admm._checks import InputError, one_line
-from fedjax_admm._host._tables import Table, edge_columns, read_table
+from fedjax_admm._host._tables import Table, edge_header, read_table
 from fedjax_admm.graphs._graph import Graph, from_edges
 
 
@@ -57,7 +57,7 @@ def from_networkx(graph: Any, weight: str | None = "weight") -> Graph:
 
 
 def read_edges(path: str | Path, nodes: Sequence[Any] | None = None) -> tuple[Graph, list[str]]:
-    """Read a CSV or Parquet file with the columns head, tail[, weight]: one row per edge.
+    """Read a table with the columns head, tail[, weight]: one row per edge.
 
     The ends may be called source and target as well. Names of nodes may be any text; other columns
     are ignored, and spaces around cells too.
@@ -75,8 +75,8 @@ def read_edges(path: str | Path, nodes: Sequence[Any] | None = None) -> tuple[Gr
       InputError: a column is missing, a name is missing or unknown, a weight is not a positive
         number, or an edge is named twice or joins a node to itself; the sentence names the line.
     """
-    columns, _ = edge_columns(path)
-    table = read_table(path, "add a row for each edge", lower=True)
+    header, columns = edge_header(path)
+    table = read_table(header, columns)
     heads, tails = (table.texts(column, complete=True).tolist() for column in columns[:2])
     weights = table.numbers(columns[2:], complete=True, positive=True)
     names = _names(path, nodes, [*heads, *tails])

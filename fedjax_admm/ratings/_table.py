@@ -81,7 +81,8 @@ def from_arrays(users: ArrayLike, items: ArrayLike, values: ArrayLike) -> Rating
         )
     _check_identities("users", arrays[0])
     _check_identities("items", arrays[1])
-    return tabulated(arrays[0], arrays[1], _single(arrays[2]))
+    values = _single(arrays[2])
+    return tabulated(_renumbered(arrays[0]), _renumbered(arrays[1]), values)
 
 
 def _array(name: str, column: Any) -> np.ndarray:
@@ -102,28 +103,26 @@ def _array(name: str, column: Any) -> np.ndarray:
     raise InputError(f"must have shape (ratings,), but {shape}", argument=name, value=column)
 
 
-Texts = dict[str, int] | None  # of a column of texts: the number that stands for each
+Ranked = tuple[np.ndarray, np.ndarray]
+"""A rank per rating, int32, and what the ranks stand for, ascending."""
 
 
 def tabulated(
-    users: np.ndarray,
-    items: np.ndarray,
+    users: Ranked,
+    items: Ranked,
     values: np.ndarray,
     *,
     place: Callable[[int], str] = "ratings, entry {}".format,
-    texts: tuple[Texts, Texts] = (None, None),
 ) -> Ratings:
-    """Renumber and sort checked columns, and refuse two ratings of an item by one user.
+    """Sort checked columns, and refuse two ratings of an item by one user.
 
     Args:
-      users: shape (ratings,), integers from 0 that fit int64.
-      items: shape (ratings,), likewise.
+      users: who rated, shape (ratings,).
+      items: what was rated, shape (ratings,).
       values: shape (ratings,), float32 and finite; the table may keep this very array.
       place: names the place of a rating in its source, for the sentence.
-      texts: of users and of items: which number stands for which; the tables' order is theirs then.
     """
-    rows, user_ids = _renumbered(users) if texts[0] is None else _by_text(users, texts[0])
-    columns, item_ids = _renumbered(items) if texts[1] is None else _by_text(items, texts[1])
+    (rows, user_ids), (columns, item_ids) = users, items
     order = _order(rows, columns, item_ids.size)
     if order is None:
         return Ratings(rows, columns, values, user_ids, item_ids)
@@ -131,10 +130,7 @@ def tabulated(
     repeat = _repeat(rows, columns, order)
     if repeat is not None:
         first, second = repeat
-        user, item = (
-            column[second] if codes is None else [*codes][column[second]]
-            for column, codes in zip((users, items), texts, strict=True)
-        )
+        user, item = (ids[ranks[second]] for ranks, ids in (users, items))
         raise InputError(
             f"{place(second)}: user {user} has rated item {item} in "
             f"{place(first).rpartition(', ')[2]} already, {values[first]:g} there and "
@@ -226,15 +222,6 @@ def _renumbered(ids: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     for part in _blocks(ids.size):
         renumbered[part] = rank(ids[part])
     return renumbered, identities.astype(np.int64)
-
-
-def _by_text(ids: np.ndarray, texts: dict[str, int]) -> tuple[np.ndarray, np.ndarray]:
-    """Return the rank of every number's text among all texts, and these in ascending order."""
-    identities = np.array(list(texts))
-    order = np.argsort(identities)
-    ranks = np.empty(order.size, np.int32)
-    ranks[order] = np.arange(order.size, dtype=np.int32)
-    return ranks[ids], identities[order]
 
 
 def _blocks(size: int) -> Iterator[slice]:

@@ -2,7 +2,6 @@
 
 import gzip
 import os
-import random
 from pathlib import Path
 
 import numpy as np
@@ -11,7 +10,7 @@ import pyarrow.parquet
 import pytest
 
 from fedjax_admm import InputError
-from fedjax_admm.ratings import _files as files, read_ratings
+from fedjax_admm.ratings import read_ratings
 
 
 @pytest.fixture
@@ -35,28 +34,22 @@ PLAIN = {
     "tabs": "5\t20\t-3\t881250949\n1\t300\t0\t891717742\n1\t20\t4.5\t878887116\n",
     "double colons": "1::20::4.5::978300760\n1::300::0::978302109\n5::20::-3::1\n",
     "MovieLens": "userId,movieId,rating,timestamp\n1,20,4.5,964982703\n1,300,0.0,1\n5,20,-3.0,1\n",
-    "semicolons": "5;20;-3\n1;20;4.5\n1;300;0\n",
+    "decimal commas": "5;20;-3,0\n1;20;4,5\n1;300;0\n",
     "spaces": "5 20 -3\n1 20 4.5\n1 300 0\n",
-    "other ends of lines": "5,20,-3\r\n1,20,4.5\r\n1,300,0\r\n",
-    "no last end of line": "5,20,-3\n1,20,4.5\n1,300,0",
     "blank lines": "\n \n5,20,-3\n\n1,20,4.5\r\n   \n1,300,0\n\n\n",
-    "byte order mark": b"\xef\xbb\xbf5,20,-3\n1,20,4.5\n1,300,0\n",
     "byte order mark and header": b"\xef\xbb\xbfuser,item,rating\n5,20,-3\n1,20,4.5\n1,300,0\n",
     "compressed": gzip.compress(b"5,20,-3\n1,20,4.5\n1,300,0\n"),
-    "points at the ends": "5,20,-3.\n1,20,4.50\n1,300,.0\n",
     "quotes": '"user";"item";"rating"\n"5";"20";"-3"\n1;20;4.5\n1;300;0\n',
     "quotes around text": '5,20,-3,"a,b"\n1,20,4.5,"say ""c"""\n1,300,0,5" wide\n',
+    "numbers in other ways": "5,20,-3e0\n1, 20 ,45e-1\n1,300,-.0\n",
     "another encoding where nobody reads": "5,20,-3,\n1,20,4.5,schön\n1,300,0,\n".encode("latin-1"),
     "other columns": "at;Score;note;USER_ID;product id\n1;-3;x;5;20\n;4.5;;1;20\n0;0;a,b c;1;300\n",
 }
-OTHER = {"numbers in other ways": "+5,020,-3e0\n1, 20 ,45e-1\n01,300,-.0\n"}
 
 
-@pytest.mark.parametrize("form", [*PLAIN, *OTHER])
-def test_files_in_many_forms(form, write, monkeypatch):
-    if form in PLAIN:
-        monkeypatch.setattr(files, "other_columns", None)  # the slower way is not needed
-    table = read_ratings(write((PLAIN | OTHER)[form]))
+@pytest.mark.parametrize("form", PLAIN)
+def test_files_in_many_forms(form, write):
+    table = read_ratings(write(PLAIN[form]))
     assert entries_of(table) == ENTRIES
     assert (table.users.dtype, table.items.dtype, table.values.dtype) == (np.int32, np.int32, "f4")
     names = {"MovieLens": ("timestamp",), "tabs": ("4",), "double colons": ("4",)}
@@ -82,13 +75,13 @@ def test_parquet(tmp_path):
         assert seen.ignored == ("at",)
     wrong = pyarrow.table({"user": [1, 2], "item": [1, None], "rating": [1.0, 2.0]})
     pyarrow.parquet.write_table(wrong, tmp_path / "mine")
-    with pytest.raises(InputError, match="mine, row 2: item must be a whole number, but it is ''"):
+    with pytest.raises(InputError, match="mine, row 2: item is missing; fill it in"):
         read_ratings(tmp_path / "mine")
 
 
 def test_identities_of_64_bits(write):
     large = 2**63 - 1
-    path = write(f"{large},3000000000,1\n1,{large - 1},2\n7,2,3\n+9,123456789012345678,4\n")
+    path = write(f"{large},3000000000,1\n1,{large - 1},2\n7,2,3\n9,123456789012345678,4\n")
     assert entries_of(read_ratings(path)) == [
         (1, large - 1, 2.0),
         (7, 2, 3.0),
@@ -107,21 +100,12 @@ def test_identities_that_are_texts(write):
         table.user("bob")
     only = read_ratings(write("1,u 2,5\n1,3,4\n"))
     assert entries_of(only) == [(1, "3", 4.0), (1, "u 2", 5.0)]
-
-
-@pytest.mark.parametrize("user", ["7", "anna"])
-def test_ratings_are_rounded_as_python_does(write, user):
-    draw = random.Random(0)
-    texts = [
-        f"{sign}{draw.randrange(10**whole)}.{draw.randrange(10**places):0{places}}{exponent}"
-        for whole in range(1, 8)
-        for places in range(1, 18)
-        for sign in ("", "-")
-        for exponent in ("", f"e{draw.randrange(-40, 30)}")
-    ]
-    path = write("".join(f"{user}\t{item}\t{text}\n" for item, text in enumerate(texts)))
-    rounded = np.array([float(text) for text in texts], np.float32)
-    np.testing.assert_array_equal(read_ratings(path).values, rounded)
+    # Zeros in front tell texts apart; so does what no whole number of 64 bits is.
+    zeros = read_ratings(write("7,0155061224,1\n007,1,2\n0007,1,3\n"))
+    assert entries_of(zeros) == [("0007", "1", 3.0), ("007", "1", 2.0), ("7", "0155061224", 1.0)]
+    texts = ("1.5", "1e3", "1_000", "nan", "-1", "+1", f"{2**63}")
+    others = read_ratings(write("".join(f"{text},2,3\n" for text in texts)))
+    assert others.user_ids.tolist() == sorted(texts)
 
 
 def test_parts_of_a_long_file_are_joined(write, monkeypatch):
@@ -133,20 +117,19 @@ def test_parts_of_a_long_file_are_joined(write, monkeypatch):
     named = read_ratings(write(content.replace("309,", "z,")))
     assert entries_of(named)[-1] == ("z", 598, rows[-1][2])
     line = len(rows) - 5
-    wrong = write("".join([*content.splitlines(True)[: line - 1], "1,1_0,2\n"]))
-    with pytest.raises(InputError, match=f"line {line}: item must be a whole number"):
+    wrong = write("".join([*content.splitlines(True)[: line - 1], "1,,2\n"]))
+    with pytest.raises(InputError, match=f"line {line}: item is missing"):
         read_ratings(wrong)
 
 
 # --- Mistakes ---
 
 ROW = "1,2,3\n"
-REPAIR = "repair or remove that row."
-WHOLE = "must be a whole number, but it is"
-CELLS = "repair that row, put texts with separators in quotes, and write decimal points."
+REPAIR = "repair that row."
+CELLS = "repair that row, and put texts with separators in quotes."
 EMPTY = " is empty; it must have a line for each rating: user, item, rating."
 NUMBER = "must be a number, but it is"
-FINITE = "must be finite in float32, but it is"
+SIZE = "must be at most 3.40282e+38 in size, but it is"
 MISTAKES = [
     ("", {}, EMPTY),
     ("\n \r\n", {}, EMPTY),
@@ -154,68 +137,39 @@ MISTAKES = [
     (
         "\nanything\n1,2,3\n",
         {},
-        ", line 2: there must be three cells or more, separated by one of '\\t', '::', ',', ';', "
+        ", line 2: there must be 3 cells or more, separated by one of '\\t', '::', ';', ',', "
         "' ', but there is 'anything'.",
     ),
     (ROW + "\n1,3\n", {}, f", line 3: there are 2 cells, but line 1 has 3; {CELLS}"),
     ("1::2::3\n1::3::4::5\n", {}, f", line 2: there are 4 cells, but line 1 has 3; {CELLS}"),
-    *[
-        (ROW + f"{cell},3,3\n", {}, f", line 2: user {WHOLE} {cell!r}; {REPAIR}")
-        for cell in ("1.5", "", "1e3", "1_000", "nan", "1 0", "--1")
-    ],
-    *[
-        (
-            ROW + f"ann,3,3\n{cell},2,3\n",
-            {},
-            f", line 3: user must have 1 to 1000 characters, but it is {cell!r:.60}; {REPAIR}",
-        )
-        for cell in ("", "a" * 1001)
-    ],
+    (ROW + ",3,3\n", {}, ", line 2: user is missing; fill it in or remove that row."),
+    (
+        ROW + f"ann,3,3\n{'a' * 1001},2,3\n",
+        {},
+        ", line 3: user must have 1000 characters at most, but it has 1001; repair that row.",
+    ),
     (
         "user,item,rating\nann,x,2\n\n1,y,1\nann,x,3\n",
         {},
         ", line 5: user ann has rated item x in line 2 already, 2 there and 3 here; remove one of "
         "the two.",
     ),
-    ("user,movie_id,stars\n1,2.5,3\n", {}, f", line 2: movie_id {WHOLE} '2.5'; {REPAIR}"),
-    (ROW + "1,-1,3\n", {}, f", line 2: item must not be negative, but it is '-1'; {REPAIR}"),
-    (
-        ROW + "1,9223372036854775808,3\n",
-        {},
-        f", line 2: item must be less than 2**63, but it is '9223372036854775808'; {REPAIR}",
-    ),
+    (ROW + "1,3,\n", {}, ", line 2: rating is missing; fill it in or remove that row."),
     *[
         (ROW + f"1,3,{cell}\n", {}, f", line 2: rating {NUMBER} {cell!r}; {REPAIR}")
-        for cell in ("", "good", "1_0", "0x1", "٣", ".", "4 5")
+        for cell in ("good", "1_0", "0x1", "٣", ".", "4 5")
     ],
     *[
-        (ROW + f"1,3,{cell}\n", {}, f", line 2: rating {FINITE} {cell!r}; {REPAIR}")
-        for cell in ("nan", "-Infinity", "1e999", "1e39")
+        (
+            ROW + f"1,3,{cell}\n",
+            {},
+            f", line 2: rating must be finite, but it is {cell!r}; {REPAIR}",
+        )
+        for cell in ("nan", "-Infinity", "1e999")
     ],
-    ("1;2;3,5\n", {}, f", line 1: rating {NUMBER} '3,5'; {REPAIR}"),
+    (ROW + "1,3,1e39\n", {}, f", line 2: rating {SIZE} '1e39'; {REPAIR}"),
+    ("1;2;3.5\n1;3;3,5\n", {}, f", line 2: rating {NUMBER} '3,5'; {REPAIR}"),
     (ROW + '1,3,4\n"2,3,4\n', {}, f", line 3: there are 1 cells, but line 1 has 3; {CELLS}"),
-    (
-        '1,2,3,x\n1,3,4,"a\n2,3,4,b\n',
-        {},
-        ", line 2: a quote is never closed; repair that line.",
-    ),
-    (
-        "8::7::2\n1::1::1\n008::07::2\n",
-        {},
-        ", line 3: user 8 has rated item 7 in line 1 already, 2 there and 2 here; remove one of "
-        "the two.",
-    ),
-    (
-        ROW.encode() + b"1,\xf6,4\n",
-        {},
-        " is not UTF-8 text; save it as a CSV file in UTF-8.",
-    ),
-    (
-        gzip.compress(b"1,2,3\n" * 99, mtime=0)[:-12],
-        {},
-        " cannot be read: Compressed file ended before the end-of-stream marker was reached.",
-    ),
-    (b"PAR1 and no more", {}, " cannot be read: "),
     (
         "who,item,rating\n",
         {},

@@ -29,15 +29,8 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
 MODELS = "models.csv"
-TABLES = {
-    "localization": ("residuals.csv", "positions.csv", "anchors.csv"),
-    "networked": ("comparison.csv", "lam_grid.csv"),
-    "private": ("ledger.csv", "curve.csv", "private_models.csv", "evaluation.csv"),
-    "ratings": ("factors.npz", "curve.csv"),
-}
-"""What a family may write besides `models.csv`, the figure and `config.json`."""
-
 Rows = Iterable[Sequence[Any]]  # of a table; the first one names the columns
+Columns = Mapping[str, Any]  # of a table, all equally long
 
 
 class Stages:
@@ -66,7 +59,7 @@ class Solution:
     data: Mapping[str, Any]  # about the input
     result: Mapping[str, Any]  # numbers
     draw: Callable[[], "Figure"]
-    tables: Mapping[str, Rows | None]  # file -> rows; None: not this time, an old one is removed
+    tables: Mapping[str, Rows | Columns | None]  # by files; None: an old one is removed
     arrays: Mapping[str, Mapping[str, np.ndarray]] = field(default_factory=dict)  # file -> arrays
 
 
@@ -85,8 +78,7 @@ def claimed_folder(
       overwrite: write into any folder, and replace the files there that have the names of ours.
     """
     folder = out or Path(f"{settings.family}-{path.stem}")
-    tables = (MODELS, *TABLES.get(settings.family, ()))
-    names = (*tables, *settings.figure().names, results.CONFIG)
+    names = (MODELS, *settings.tables, *settings.figure().names, results.CONFIG)
     with folders.locked(folder, owner_only=settings.owner_only()):
         folders.check_places(folder, names, inputs=_inputs(settings, path))
         if not overwrite:
@@ -189,7 +181,10 @@ def spacing(rounds: int, records: int) -> int:
     return max(n for n in divisors if n <= max(rounds // records, 1))
 
 
-def _as_csv(rows: Rows) -> str:
+def _as_csv(table: Rows | Columns) -> str:
+    rows = table
+    if isinstance(table, Mapping):
+        rows = [[*table], *zip(*table.values(), strict=True)]
     return csv_text([_cell(value) for value in row] for row in rows)
 
 

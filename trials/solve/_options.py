@@ -13,6 +13,7 @@ import typer
 from typer.models import OptionInfo
 
 from fedjax_admm._checks import InputError, count, flag as check_flag, one_line, one_of
+from fedjax_admm._host._times import FORMS
 
 LARGEST_SEED, LARGEST_WHOLE = 2**32 - 1, 2**63 - 1
 MOST_ROUNDS = 2**31 - 1  # rounds are counted in int32
@@ -109,9 +110,14 @@ def choice(help_: str, known: Iterable[str]) -> Option:
     return Option(help_, check, metavar="|".join(names))
 
 
-def text(help_: str, *, metavar: str | None = None, kind: Callable[[Any], Any] = str) -> Option:
+def text(help_: str, metavar: str | None = None, kind: Callable[[Any], Any] = str) -> Option:
     """Declare a text such as the name of a column; `kind` converts it, as `Path` does."""
     return Option(help_, lambda _, value: kind(value), metavar=metavar)
+
+
+def file(help_: str) -> Option:
+    """Declare the path of a file."""
+    return text(help_, metavar="FILE")
 
 
 def flag(name: str, help_: str) -> Option:
@@ -142,6 +148,20 @@ def _plain(value: Any) -> Any:
     return value
 
 
+def _form_of_times(name: str, value: Any) -> str:
+    if "%" not in str(value):
+        one_of(name, value, FORMS)
+    return value
+
+
+TimeFormat = Annotated[
+    str | None,
+    Option(
+        f"How times are written: {', '.join(FORMS)}, or a pattern such as %d.%m.%y (found).",
+        _form_of_times,
+        metavar="FORM",
+    ),
+]
 Style = Annotated[
     str | None, text("Style of the figure: default, paper or slides.", metavar="NAME")
 ]

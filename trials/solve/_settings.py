@@ -38,6 +38,7 @@ class Settings(abc.ABC):
     family: ClassVar[str]  # name of the command
     reads: ClassVar[str]  # help of --input
     timed: ClassVar[bool] = True  # whether config.json may tell how long each stage took
+    tables: ClassVar[tuple[str, ...]] = ()  # files that may be written besides models.csv
     arguments: ClassVar[Mapping[str, str]] = {}  # argument of the library -> option
 
     style: Style = None

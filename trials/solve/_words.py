@@ -1,12 +1,30 @@
-"""Words and rows that several families tell their results in."""
+"""Words and rows that several families tell their results in.
 
-from collections.abc import Mapping, Sequence
+The sentences of a family stand in `sentences.toml` of its folder; `say = sentences(__file__)` fills
+them in: `say("biased", sure=3, names="a, b")`.
+"""
+
+import tomllib
+from collections.abc import Callable, Mapping, Sequence
+from functools import cache
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 
+from fedjax_admm._host._times import DAY_FIRST, MONTH_FIRST
 from fedjax_admm.trials.solve._command import Rows
 from fedjax_admm.trials.tables._observations import Observations
+
+
+def sentences(file: str) -> Callable[..., str]:
+    """Return what fills in the sentences that stand beside a module."""
+
+    @cache
+    def known() -> dict[str, str]:
+        return tomllib.loads(Path(file).with_name("sentences.toml").read_text("utf-8"))
+
+    return lambda name, /, *values, **named: known()[name].format(*values, **named)
 
 
 def amount(number: int | None, noun: str) -> str:
@@ -47,8 +65,8 @@ def rows_told(observations: Observations, what: str, owner: str) -> list[str]:
     if absent:
         verb = "has" if len(absent) == 1 else "have"
         lines.append(f"{amount(len(absent), owner)} {verb} no complete row: {shortened(absent)}.")
-    if observations.order == "text":
-        lines.append("Rows were put in order by --time as text: it has neither numbers nor dates.")
+    if observations.order in (DAY_FIRST, MONTH_FIRST):
+        lines.append(f"Dates were read as {observations.order}; --time-format can tell another.")
     lines.append(
         f"{amount(len(counts), owner)} with {span(counts)} {what or 'rows'} each; coefficients: "
         f"{shortened(observations.columns, 8)}."

@@ -1,7 +1,7 @@
 """Files as localisation kits write them: ranges over time, anchors, odometry and a true path.
 
 Columns have usual names, in any order, with their unit behind: `time_s`, `range (cm)`, `x_m`,
-`turn_deg`. Without a unit they are in seconds, metres and radians; times may be dates of ISO 8601.
+`turn_deg`. Without a unit they are in seconds, metres and radians; times may be dates.
 Places are x, y[, z] or latitude, longitude[, altitude] in degrees on WGS84; then all happens in the
 plane that touches the ellipsoid at the middle of the anchors, x to the east and y to the north.
 """
@@ -9,14 +9,14 @@ plane that touches the ellipsoid at the middle of the anchors, x to the east and
 import math
 import re
 from dataclasses import dataclass
-from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
-from fedjax_admm._checks import InputError, listed
-from fedjax_admm._host._tables import Table, read_table
+from fedjax_admm._checks import InputError
+from fedjax_admm._host._tables import Table, read_header, read_table
+from fedjax_admm._host._times import NUMBERS
 from fedjax_admm.trials.tables._ranges import AXES
 
 _LENGTHS = {"m": 1.0, "cm": 0.01, "mm": 0.001, "km": 1000.0, "ft": 0.3048}
@@ -121,6 +121,7 @@ def read_kit(
     truth: Path | None = None,
     *,
     signed: bool = False,
+    time_format: str | None = None,
 ) -> KitLog:
     """Read the files of a kit.
 
@@ -132,35 +133,30 @@ def read_kit(
         are added.
       truth: time and place.
       signed: whether ranges may be negative or 0, as those of a clock of its own are.
+      time_format: the form of all times, as `Table.times` takes it; found from each file if None.
     """
     table = _read(anchors, "anchor, x, y[, z]")
-    name, _ = _column(table, "anchor")
-    names = table.texts(name, complete=True).tolist()
+    names = table.texts(_column(table, "anchor")[0], complete=True).tolist()
     twice = next((each for each in names if names.count(each) > 1), None)
     if twice is not None:
         raise InputError(f"{anchors} has two rows of anchor {twice!r}; remove one of them.")
-    plane, places, _ = _places(table)
+    plane, places = _places(table)
     dim = places.shape[1]
     if len(names) < dim:
-        raise InputError(
-            f"{anchors} has {len(names)} anchors, but {dim} dimensions need at least {dim}."
-        )
-    known = {name: place for place, name in enumerate(names)}
+        told = f"{anchors} has {len(names)} anchors, but {dim} dimensions need at least {dim}"
+        raise InputError(told)
     table = _read(ranges, "time, anchor, range[, sigma]")
-    owner, _ = _column(table, "anchor")
-    used = [owner]
-    owners = table.texts(owner)
-    columns = []
-    for what in ("time", "range", "sigma"):
-        found = _column(table, what, optional=what == "sigma")
-        if found is not None:
-            read = _seconds if what == "time" else _plain
-            columns.append(read(table, found[0]) * found[1])
-            used.append(found[0])
+    used = [_column(table, what)[0] for what in ("anchor", "time", "range")]
+    owners = table.texts(used[0])
+    columns = [_seconds(table, time_format), _scaled(table, "range")[:, 0]]
+    sigma = _column(table, "sigma", optional=True)
+    if sigma is not None:
+        used.append(sigma[0])
+        columns.append(_scaled(table, "sigma")[:, 0])
     whole = np.isfinite(columns).all(0) & (signed | (columns[1] > 0)) & (owners != "")
-    if len(columns) == 3:
+    if sigma is not None:
         whole &= columns[2] > 0
-    placed = np.array([each in known for each in owners.tolist()], bool)
+    placed = np.isin(owners, names)
     unknown = tuple(dict.fromkeys(owners[whole & ~placed].tolist()))
     kept = np.flatnonzero(whole & placed)
     if len(kept) < dim + 1:
@@ -169,13 +165,13 @@ def read_kit(
             f"dimensions needs at least {dim + 1}; check the names of anchors in both."
         )
     kept = kept[np.argsort(columns[0][kept], kind="stable")]
-    anchor = np.array([known[each] for each in owners[kept].tolist()])
+    anchor = np.array([names.index(each) for each in owners[kept].tolist()])
     _, first = np.unique([columns[0][kept], anchor, columns[1][kept]], axis=1, return_index=True)
     repeated, first = len(kept) - len(first), np.sort(first)
     kept = kept[first]
     heard, anchor = np.unique(anchor[first], return_inverse=True)
-    steps = None if odometry is None else _odometry(odometry)
-    true = None if truth is None else _truth(truth, plane, dim)
+    steps = None if odometry is None else _odometry(odometry, time_format)
+    true = None if truth is None else _truth(truth, plane, dim, time_format)
     for path, others in ((odometry, steps), (truth, true)):
         if others is not None:
             _check_together(ranges, columns[0][kept], path, others[:, 0])
@@ -186,13 +182,13 @@ def read_kit(
         times=columns[0][kept],
         anchor=anchor,
         ranges=columns[1][kept],
-        sigma=columns[2][kept] if len(columns) == 3 else None,
+        sigma=None if sigma is None else columns[2][kept],
         lines=table.lines[kept],
         missing=int((~whole).sum()),
         unknown=unknown,
         odometry=steps,
         truth=true,
-        ignored=table.others(used),
+        ignored=table.header.others(used),
         silent=tuple(name for place, name in enumerate(names) if place not in heard),
         repeated=repeated,
     )
@@ -208,35 +204,23 @@ def _check_together(ranges: Path, times: np.ndarray, path: Path | None, others: 
         )
 
 
-def _plain(table: Table, column: str) -> np.ndarray:
-    return table.numbers([column])[:, 0]
+def _scaled(table: Table, *whats: str, complete: bool = False) -> np.ndarray:
+    """Return columns in metres, radians or degrees, shape (rows, columns)."""
+    names, factors = zip(*(_column(table, what) for what in whats), strict=True)
+    return table.numbers(names, complete=complete) * factors
 
 
-def _seconds(table: Table, column: str) -> np.ndarray:
-    """Return times as numbers, NaN where one is missing; of dates the seconds since 1970."""
-    texts = table.texts(column).tolist()
-    first = next((text for text in texts if text), "")
-    if not re.match(r"\d{4}-\d{2}-\d{2}", first):
-        return _plain(table, column)
-    return np.array([_date(table, row, column, text) for row, text in enumerate(texts)])
-
-
-def _date(table: Table, row: int, column: str, text: str) -> float:
-    if not text:
-        return math.nan
-    try:
-        date = datetime.fromisoformat(text)
-    except ValueError:
-        raise InputError(
-            f"{table.place(row)}: {column} must be a date of ISO 8601 like that of the first row, "
-            f"but it is {text!r:.60}; repair it, or leave the cell empty."
-        ) from None
-    return (date if date.tzinfo else date.replace(tzinfo=UTC)).timestamp()
+def _seconds(table: Table, form: str | None) -> np.ndarray:
+    """Return times as seconds, NaN where one is missing."""
+    name, factor = _column(table, "time")
+    times, found = table.times(name, form)
+    return times * factor if found == NUMBERS else times
 
 
 def _read(path: Path, form: str) -> Table:
-    table = read_table(path, f"it must have the columns {form}", lower=True)
-    if not len(table.lines):
+    header = read_header(path, f"it must have the columns {form}", lower=True)
+    table = read_table(header, header.names)
+    if not len(table):
         raise InputError(f"{path} has no row below its header; it needs the columns {form}.")
     return table
 
@@ -244,57 +228,49 @@ def _read(path: Path, form: str) -> Table:
 def _column(table: Table, what: str, *, optional: bool = False) -> Any:
     """Return the name of a column and the factor that its unit means."""
     names, units = _COLUMNS[what]
+    known = {"": 1.0, **units}
     for name in names:
-        for column in table.header:
+        for column in table.header.names:
             plain = re.sub(r"[\s_-]+", "_", column)
             unit = re.fullmatch(rf"{name}(?:_?[\[(]|_)?(.*?)[\])]?", plain)
-            if plain == name or (unit and unit[1] in units):
-                table.require([column])
-                return column, 1.0 if plain == name else units[unit[1]] if unit else 1.0
+            if unit and unit[1] in known:
+                table.header.require([column])
+                return column, known[unit[1]]
     if optional:
         return None
-    known = f", perhaps with a unit as in {names[0]}_{next(iter(units))}" if units else ""
-    raise InputError(
-        f"{table.layout.path} has no column {listed(names[:1])}{known}; its columns are "
-        f"{', '.join(table.header)}."
-    )
+    hint = f", perhaps with a unit as in {names[0]}_{next(iter(units))}" if units else ""
+    columns = f"its columns are {', '.join(table.header.names)}"
+    raise InputError(f"{table.header.path} has no column {names[0]}{hint}; {columns}")
 
 
 def _places(table: Table, plane: Plane | None = None, *, complete: bool = True):
-    """Return the plane, the places (rows, dim) and the columns that were read."""
+    """Return the plane and the places, shape (rows, dim)."""
     degrees = _column(table, "latitude", optional=True)
-    first = ("latitude", "longitude") if degrees else ("x", "y")
-    found = [_column(table, what) for what in first]
-    above = _column(table, "z", optional=True)
-    found += [above] if above else []
-    columns = [name for name, _ in found]
-    numbers = table.numbers(columns, complete=complete) * [factor for _, factor in found]
-    if degrees:
-        plane = plane or Plane(float(numbers[:, 0].mean()), float(numbers[:, 1].mean()))
-        flat = plane.places(numbers[:, 0], numbers[:, 1])
-        return plane, np.concatenate([flat, numbers[:, 2:]], 1), columns
-    return None, numbers, columns
+    whats = ("latitude", "longitude") if degrees else ("x", "y")
+    above = ("z",) if _column(table, "z", optional=True) else ()
+    numbers = _scaled(table, *whats, *above, complete=complete)
+    if not degrees:
+        return None, numbers
+    plane = plane or Plane(*numbers[:, :2].mean(0).tolist())
+    flat = plane.places(numbers[:, 0], numbers[:, 1])
+    return plane, np.concatenate([flat, numbers[:, 2:]], 1)
 
 
-def _odometry(path: Path) -> np.ndarray:
+def _odometry(path: Path, form: str | None) -> np.ndarray:
     table = _read(path, "time, distance, turn")
-    found = [_column(table, what) for what in ("time", "distance", "turn")]
-    columns = [_seconds(table, found[0][0]), *table.numbers([name for name, _ in found[1:]]).T]
-    steps = np.stack(columns, -1)
+    steps = np.column_stack([_seconds(table, form), _scaled(table, "distance", "turn")])
     steps = steps[np.isfinite(steps).all(1)]
-    steps = steps * [factor for _, factor in found]
     ends, which = np.unique(steps[:, 0], return_inverse=True)
     added = [np.bincount(which, column) for column in steps[:, 1:].T]
     return _increasing(path, np.stack([ends, *added], -1))
 
 
-def _truth(path: Path, plane: Plane | None, dim: int) -> np.ndarray:
+def _truth(path: Path, plane: Plane | None, dim: int, form: str | None) -> np.ndarray:
     table = _read(path, "time, x, y[, z]")
-    name, factor = _column(table, "time")
-    own, places, _ = _places(table, plane, complete=False)
+    own, places = _places(table, plane, complete=False)
     if places.shape[1] < dim or (own is None) != (plane is None):
         raise InputError(f"{path} must have places of the same columns as the file of anchors.")
-    rows = np.concatenate([_seconds(table, name)[:, None] * factor, places[:, :dim]], 1)
+    rows = np.column_stack([_seconds(table, form), places[:, :dim]])
     return _increasing(path, rows[np.isfinite(rows).all(1)])
 
 

@@ -8,7 +8,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from fedjax_admm._checks import InputError, count
-from fedjax_admm._host._tables import edge_columns
+from fedjax_admm._host._tables import edge_header
 from fedjax_admm.graphs import (
     Graph,
     gaussian_wasserstein_from_moments,
@@ -76,12 +76,8 @@ def build_graph(
         ("neighbours", neighbours, NEAREST),
     ):
         if value is not None and graph != kind:
-            raise InputError(
-                f"goes with {{graph}} {kind} only; leave it out",
-                argument=argument,
-                value=value,
-                others=["graph"],
-            )
+            told = f"goes with {{graph}} {kind} only; leave it out"
+            raise InputError(told, argument=argument, value=value, others=["graph"])
     if graph not in (WASSERSTEIN, NEAREST):
         return _graph_of_file(graph, names)
     distances = node_distances(observations)
@@ -96,12 +92,10 @@ def build_graph(
         quantiles = np.quantile(between, QUANTILES)
         threshold = _linking_threshold(distances)
     elif not threshold >= between.min():
-        raise InputError(
-            f"{threshold:g} leaves no edge: distances between nodes go from {between.min():.4g} "
-            f"to {between.max():.4g}, with median {np.median(between):.4g}; choose a larger one",
-            argument="threshold",
-            value=threshold,
-        )
+        told = f"{threshold:g} leaves no edge: distances between nodes go from {between.min():.4g} "
+        told += f"to {between.max():.4g}, with median {np.median(between):.4g}"
+        about = {"argument": "threshold", "value": threshold}
+        raise InputError(told, remedy="choose a larger one", **about)
     joined = within(distances, threshold)
     made = f"squared Wasserstein distance at most {threshold:.4g}"
     return NodeGraph(joined, made, threshold, quantiles)
@@ -109,23 +103,19 @@ def build_graph(
 
 def _graph_of_file(path: str, names: tuple[str, ...]) -> NodeGraph:
     if not os.path.exists(path):
-        raise InputError(
-            f"must be {WASSERSTEIN}, {NEAREST} or a CSV file of edges, but {path!r} is none of "
-            "them; check the name",
-            argument="graph",
-            value=path,
-        )
-    network = read_node_graph(Path(path), names)
+        told = f"must be {WASSERSTEIN}, {NEAREST} or a file of edges, but {path!r} is none of them"
+        raise InputError(told, argument="graph", value=path, remedy="check the name")
+    network = read_node_graph(path, names)
     if network.num_edges == 0:
         raise InputError(f"{path} joins no nodes; it must have a line head,tail per edge.")
     return network
 
 
-def read_node_graph(path: Path, names: tuple[str, ...]) -> NodeGraph:
+def read_node_graph(path: str | Path, names: tuple[str, ...]) -> NodeGraph:
     """Read the graph of the nodes with some names from a file of edges."""
     graph, _ = read_edges(path, nodes=names)
-    ignored = tuple(edge_columns(path)[1])
-    return NodeGraph(graph, f"edges of {path.name}", ignored=ignored)
+    header, columns = edge_header(path)
+    return NodeGraph(graph, f"edges of {Path(path).name}", ignored=header.others(columns))
 
 
 def node_distances(observations: Observations) -> np.ndarray:

@@ -1,7 +1,5 @@
-"""The observations of a network's nodes, read from a CSV file: one row per node and time."""
+"""The observations of a network's nodes, read from a file: one row per node and time."""
 
-import contextlib
-import datetime
 import re
 from collections import defaultdict
 from collections.abc import Sequence
@@ -11,7 +9,7 @@ from pathlib import Path
 import numpy as np
 
 from fedjax_admm._checks import InputError, listed
-from fedjax_admm._host._tables import MISSING, Table, read_table
+from fedjax_admm._host._tables import Table, read_header, read_table
 
 INTERCEPT = "intercept"
 
@@ -31,8 +29,18 @@ class Observations:
     rows_incomplete: int  # dropped because a used value was missing
     rows_without_past: int  # dropped because they are their node's first ones
     absent: tuple[str, ...]  # nodes that had no complete row
-    order: str  # how rows were ordered: "file", "numbers", "dates" or "text"
+    order: str  # of the rows: that of the "file", or the form of their times
     ignored: tuple[str, ...] = ()  # other columns of the file
+
+    @property
+    def rows(self) -> dict[str, int]:
+        """Return how many rows were read, left out and used."""
+        return {
+            "read": self.rows_read,
+            "incomplete": self.rows_incomplete,
+            "without_past": self.rows_without_past,
+            "used": int(self.counts.sum()),
+        }
 
     @property
     def counts(self) -> np.ndarray:
@@ -56,13 +64,14 @@ def read_observations(
     target: str,
     features: str,
     time: str | None = None,
+    time_format: str | None = None,
     intercept: bool = True,
     coordinates: str | None = None,
     at_least: int = 2,
     owner: str = "node",
     purpose: str = "training and validation need",
 ) -> Observations:
-    """Read a CSV file with a header and one row per node and time.
+    """Read a file with a header and one row per node and time.
 
     Rows that lack a value in a used column (an empty cell, nan, NA, N/A or null) are dropped
     first. The others are put in order, node by node; `name[-1]` is then the value of a column in
@@ -74,49 +83,45 @@ def read_observations(
       node: the column of the nodes' names.
       target: the column that is predicted.
       features: columns separated by commas, such as "max_temp[-1],min_temp".
-      time: the column that orders a node's rows, as numbers, as ISO dates or else as text; the
-        order of the file if None.
+      time: the column that orders a node's rows; the order of the file if None.
+      time_format: the form of the times, as `Table.times` takes it; found from the column if None.
       intercept: append the constant feature 1.
       coordinates: two columns "across,up" for a map; the first row of a node that has both counts.
       at_least: how many rows a node needs.
       owner: the word for a node in sentences on mistakes.
       purpose: the subject that needs so many rows, in these sentences.
     """
-    table = read_table(path, "its first line must name the columns")
-    if not len(table.lines):
-        raise InputError(f"{path} has no row below its header; it needs one per {owner} and time.")
-    lagged = _parsed_features(features, table.header)
+    header = read_header(path, "its first line must name the columns")
+    lagged = _parsed_features(features, header.names)
     if (target, 0) in lagged:
-        raise InputError(
-            f"must not name the target {target} itself; the value of the row before is "
-            f"{target}[-1]",
-            argument="features",
-        )
+        told = f"must not name the target {target} itself"
+        remedy = f"the value of the row before is {target}[-1]"
+        raise InputError(told, argument="features", remedy=remedy)
     places = [part.strip() for part in coordinates.split(",")] if coordinates else []
     if coordinates is not None and len(places) != 2:
-        raise InputError(
-            f"must name two columns, such as longitude,latitude, but it is {coordinates!r}",
-            argument="coordinates",
-        )
+        told = f"must name two columns, such as longitude,latitude, but it is {coordinates!r}"
+        raise InputError(told, argument="coordinates")
     numbers = list(dict.fromkeys([*(name for name, _ in lagged), target]))
     labels = [node] if time is None else [node, time]
-    table.require([*labels, *numbers, *places])
+    asked = [*labels, *numbers, *places]
+    header.require(asked)
+    table = read_table(header, asked)
+    if not len(table):
+        raise InputError(f"{path} has no row below its header; it needs one per {owner} and time.")
     values, owners = table.numbers(numbers), table.texts(node)
     complete = np.isfinite(values).all(1) & (owners != "")
-    times = table.texts(node if time is None else time)
+    times, order = np.zeros(len(table)), "file"
     if time is not None:
-        complete &= ~np.isin(np.char.lower(times), list(MISSING))
+        times, order = table.times(time, time_format)
+        complete &= np.isfinite(times)
     if not complete.any():
-        raise InputError(
-            f"{path} has no row with a value in every used column "
-            f"({listed(dict.fromkeys([*labels, *numbers]))}); fill in the missing ones."
-        )
-    used, order = np.flatnonzero(complete), "file"
-    if time is not None:
-        keys, order = _ordering(times[used])
-        used = used[np.argsort(keys, kind="stable")]
-        if any(lag for _, lag in lagged):
-            _check_times(table, node, owners[used], time, times[used], used)
+        columns = listed(dict.fromkeys([*labels, *numbers]))
+        told = f"{path} has no row with a value in every used column ({columns})"
+        raise InputError(told, remedy="fill in the missing ones")
+    used = np.flatnonzero(complete)
+    used = used[np.argsort(times[used], kind="stable")]
+    if time is not None and any(lag for _, lag in lagged):
+        _check_times(table, node, owners[used], time, times[used], used)
 
     rows: dict[str, list[int]] = defaultdict(list)
     for name, row in zip(owners[used].tolist(), used.tolist(), strict=True):
@@ -133,19 +138,15 @@ def read_observations(
         y.append(own[depth:, numbers.index(target)])
     counts = dict(zip(names, map(len, y), strict=True))
     if len(names) == 1:
-        raise InputError(
-            f"{path} has one {owner} only, {names[0]!r} in column {node}; a network needs two or "
-            "more."
-        )
+        told = f"{path} has one {owner} only, {names[0]!r} in column {node}"
+        raise InputError(told, remedy="a network needs two or more")
     short = [name for name, count in counts.items() if count < at_least]
     if short:
         others = f" (and {len(short) - 1} more like it)" if len(short) > 1 else ""
         past = f" after the first {depth}" if depth else ""
-        rows_of_it = f"{counts[short[0]]} complete row{'' if counts[short[0]] == 1 else 's'}{past}"
-        raise InputError(
-            f"{path}: {owner} {short[0]!r}{others} has {rows_of_it}, but {purpose} at least "
-            f"{at_least}; add rows or remove the {owner}."
-        )
+        own = f"{counts[short[0]]} complete row{'' if counts[short[0]] == 1 else 's'}{past}"
+        told = f"{path}: {owner} {short[0]!r}{others} has {own}, but {purpose} at least {at_least}"
+        raise InputError(told, remedy=f"add rows or remove the {owner}")
     shown = [column if lag == 0 else f"{column}[-{lag}]" for column, lag in lagged]
     return Observations(
         nodes=tuple(names),
@@ -155,12 +156,12 @@ def read_observations(
         intercept=intercept,
         coordinates=_coordinates(table, places, owners, names, owner) if places else None,
         coordinate_names=tuple(places),
-        rows_read=len(table.lines),
+        rows_read=len(table),
         rows_incomplete=int((~complete).sum()),
         rows_without_past=len(used) - sum(counts.values()),
         absent=tuple(name for name in everyone if name not in rows),
         order=order,
-        ignored=table.others([*labels, *numbers, *places]),
+        ignored=header.others(asked),
     )
 
 
@@ -185,31 +186,17 @@ def _parsed_features(text: str, header: Sequence[str]) -> list[tuple[str, int]]:
     return features
 
 
-def _ordering(texts: np.ndarray) -> tuple[np.ndarray, str]:
-    """Return keys that sort like the texts' meaning, and what they were taken for."""
-    with contextlib.suppress(ValueError):
-        values = texts.astype(float)
-        if np.isfinite(values).all():
-            return values, "numbers"
-    # TypeError: some have a time zone, some have none.
-    with contextlib.suppress(ValueError, TypeError):
-        dates = [datetime.datetime.fromisoformat(text) for text in texts]
-        ranks = {date: rank for rank, date in enumerate(sorted(set(dates)))}
-        return np.array([ranks[date] for date in dates]), "dates"
-    return texts, "text"
-
-
 def _check_times(table: Table, node: str, owners, time: str, times, rows) -> None:
     """Check that no node has two rows of one time: which one came before is not known."""
-    seen: dict[tuple[str, str], int] = {}
+    seen: dict[tuple[str, float], int] = {}
+    written = table.texts(time)
     for owner, moment, row in zip(owners.tolist(), times.tolist(), rows.tolist(), strict=True):
         if (first := seen.setdefault((owner, moment), row)) != row:
             earlier = table.place(min(first, row)).rpartition(", ")[2]
-            raise InputError(
-                f"{table.place(max(first, row))}: {node} {owner!r} has a row of {time} "
-                f"{moment!r} already in {earlier}; remove one of them, or the row before is not "
-                "known."
-            )
+            told = f"{table.place(max(first, row))}: {node} {owner!r} has a row of {time} "
+            told += f"{str(written[row])!r} already in {earlier}"
+            remedy = "remove one of them, or the row before is not known"
+            raise InputError(told, remedy=remedy)
 
 
 def _coordinates(table: Table, columns, owners, names: list[str], owner: str) -> np.ndarray:
@@ -222,7 +209,7 @@ def _coordinates(table: Table, columns, owners, names: list[str], owner: str) ->
     for name in names:
         if name not in places:
             raise InputError(
-                f"{table.layout.path}: {owner} {name!r} has no {' and '.join(columns)} in any row; "
+                f"{table.header.path}: {owner} {name!r} has no {' and '.join(columns)} in any row; "
                 "fill them in or leave {coordinates} out.",
                 others=["coordinates"],
             )

@@ -1,4 +1,4 @@
-"""The ranges that sensors measured, read from a CSV file: one row per sensor."""
+"""The ranges that sensors measured, read from a file: one row per sensor."""
 
 from dataclasses import dataclass
 from pathlib import Path
@@ -6,7 +6,7 @@ from pathlib import Path
 import numpy as np
 
 from fedjax_admm._checks import InputError
-from fedjax_admm._host._tables import read_table
+from fedjax_admm._host._tables import read_header, read_table
 
 AXES = ("x", "y", "z")
 _FORM = "x, y, [z,] range"
@@ -41,22 +41,19 @@ def read_ranges(path: Path) -> RangeTable:
 
     Other columns are ignored; the order does not matter. A row whose range is empty is left out.
     """
-    table = read_table(path, f"it must have the columns {_FORM}", lower=True)
-    axes = [name for name in AXES if name in table.header or name != "z"]
-    table.require([*axes, "range"], _FORM)
+    header = read_header(path, f"it must have the columns {_FORM}", lower=True)
+    axes = [name for name in AXES if name in header.names or name != "z"]
+    header.require([*axes, "range"], _FORM)
+    table = read_table(header, [*axes, "range"])
     anchors = table.numbers(axes, complete=True)
-    (distances,) = table.numbers(["range"], positive=True).T
+    distances = table.number_column("range", positive=True)
     there = np.isfinite(distances)
     anchors, distances = anchors[there], distances[there]
     if len(anchors) < len(axes) + 1:
-        raise InputError(
-            f"{path} has {len(anchors)} sensors with a range, but {len(axes)} dimensions need at "
-            f"least {len(axes) + 1}."
-        )
+        need = f"{len(axes)} dimensions need at least {len(axes) + 1}"
+        raise InputError(f"{path} has {len(anchors)} sensors with a range, but {need}")
     if not np.ptp(anchors, axis=0).any():
-        raise InputError(
-            f"{path}: all sensors stand at one place, and ranges from there fit a whole circle; "
-            "add sensors at other places."
-        )
-    ignored = table.others([*axes, "range"])
+        told = f"{path}: all sensors stand at one place, and ranges from there fit a whole circle"
+        raise InputError(told, remedy="add sensors at other places")
+    ignored = header.others([*axes, "range"])
     return RangeTable(anchors, distances, table.lines[there], ignored, int((~there).sum()))

@@ -21,7 +21,7 @@ def test_models_come_back_in_the_users_units(intercept):
     if intercept:
         np.testing.assert_allclose(z[:, :2].mean(0), 0, atol=1e-9)
         np.testing.assert_allclose(units.targets(y).mean(), 0, atol=1e-9)
-    same = users_units(3, intercept=intercept)
+    same = users_units(np.zeros((1, 3)), np.zeros(1), intercept=intercept)
     np.testing.assert_array_equal(same.features(x), x)
     np.testing.assert_array_equal(same.in_users(model), model)
 

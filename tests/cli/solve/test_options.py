@@ -109,6 +109,7 @@ def test_options_of_every_kind_are_read_stored_and_repeated(solve, tmp_path):
         "odometry": None,
         "truth": None,
         "clock": False,
+        "time_format": None,
         "style": None,
         "format": None,
         "columns": None,

@@ -6,7 +6,7 @@ import io
 import pytest
 from hypothesis import given, strategies as st
 
-from fedjax_admm._host._tables import read_table
+from fedjax_admm._host._tables import read_header, read_table
 from fedjax_admm.trials.tables._cells import csv_text
 
 TEXTS = ("=1+1", "'s-Hertogenbosch", "a,b", "a;b", '"', "two\nlines", "\u00e9", " x ")
@@ -20,7 +20,7 @@ def test_numbers_stay_numbers_and_separators_are_quoted():
 def test_a_table_is_read_as_it_was_written(tmp_path):
     path = tmp_path / "mine.csv"
     path.write_text(csv_text([["node", "x"], *([text, -1] for text in TEXTS)]), newline="")
-    table = read_table(path, "")
+    table = read_table(read_header(path, ""), ["node", "x"])
     assert table.texts("node").tolist() == [text.strip() for text in TEXTS]
     assert set(table.numbers(["x"]).ravel()) == {-1}
 

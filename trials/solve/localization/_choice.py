@@ -44,14 +44,8 @@ def chosen_path(log: KitLog, *, clock: bool = False) -> Choice:
     evidence: dict[str, float] = {}
 
     def fitted(motion: str, offsets: bool, own: bool) -> Choice:
-        path = locate_path(
-            *rows,
-            sigma=log.sigma,
-            offsets=offsets,
-            own_scales=own,
-            clock=clock,
-            **_motion(log, motion),
-        )
+        model = {"offsets": offsets, "own_scales": own, "clock": clock, **_motion(log, motion)}
+        path = locate_path(*rows, sigma=log.sigma, **model)
         name = f"{motion}{', offsets' * offsets}{', own scales' * own}"
         evidence[name] = float(path.evidence)
         return Choice(jax.tree.map(np.asarray, path), motion, offsets, own, evidence)
@@ -83,7 +77,6 @@ def _motion(log: KitLog, motion: str) -> dict[str, Any]:
     if motion == VELOCITY or log.odometry is None:
         return {}
     ends, distances, turned = log.odometry.T
-    moves, turns = dead_reckoning(
-        log.times, ends, distances, -turned if motion == CLOCKWISE else turned
-    )
+    turned = -turned if motion == CLOCKWISE else turned
+    moves, turns = dead_reckoning(log.times, ends, distances, turned)
     return {"moves": moves, "turns": turns}

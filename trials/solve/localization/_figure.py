@@ -29,54 +29,33 @@ def draw_location(location: Location, title: str) -> Figure:
 
 
 def _draw_plane(axes: Axes, location: Location, plane: tuple[int, int]) -> None:
-    ranges, (across, up) = location.ranges, plane
+    ranges, bad = location.ranges, location.outliers
     others = [axis for axis in range(ranges.anchors.shape[1]) if axis not in plane]
     height = np.square(ranges.anchors[:, others] - location.position[others]).sum(1)
     radius = np.sqrt(np.maximum(np.square(ranges.distances) - height, 0))
-    for anchor, size, outlier in zip(ranges.anchors, radius, location.outliers, strict=True):
-        circle = Circle(
-            (anchor[across], anchor[up]),
-            size,
-            fill=False,
-            linewidth=0.9 if outlier else 0.7,
-            linestyle="--" if outlier else "-",
-            edgecolor=RED if outlier else BLUE,
-            alpha=0.7,
-        )
-        axes.add_patch(circle)
-    good, bad = ~location.outliers, location.outliers
+    places = ranges.anchors[:, plane]
+    for place, size, outlier in zip(places, radius, bad, strict=True):
+        look = {"linestyle": "--", "edgecolor": RED} if outlier else {"edgecolor": BLUE}
+        width = 0.9 if outlier else 0.7
+        axes.add_patch(Circle(place, size, fill=False, alpha=0.7, linewidth=width, **look))
     for chosen, marker, colour, label in (
-        (good, "o", BLUE, "sensor and range"),
+        (~bad, "o", BLUE, "sensor and range"),
         (bad, "x", RED, "suspected outlier (dashed)"),
     ):
         if chosen.any():
-            places = ranges.anchors[chosen]
-            axes.scatter(places[:, across], places[:, up], marker=marker, c=colour, label=label)
+            axes.scatter(*places[chosen].T, marker=marker, c=colour, label=label)
     stars = [(location.position, "black", "estimate")]
     if location.mirror is not None:
         stars.append((location.mirror, "white", "mirror image, fits as well"))
     for depth, (place, colour, label) in enumerate(stars):
-        axes.scatter(
-            place[across],
-            place[up],
-            marker="*",
-            s=220,
-            c=colour,
-            edgecolors="black",
-            zorder=6 - depth,
-            label=label,
-        )
+        look = {"marker": "*", "s": 220, "edgecolors": "black", "zorder": 6 - depth}
+        axes.scatter(*place[[*plane]], c=colour, label=label, **look)
     # Outlying circles may be huge: the view is a square that holds the sensors and the estimate.
     shown = np.vstack([ranges.anchors, *(place[None] for place, *_ in stars)])
     middle, extent = (shown.max(0) + shown.min(0)) / 2, np.ptp(shown, axis=0).max()
-    low, high = middle - 0.6 * extent, middle + 0.6 * extent
-    axes.set(
-        xlim=(low[across], high[across]),
-        ylim=(low[up], high[up]),
-        aspect="equal",
-        xlabel=f"{ranges.axes[across]} (m)",
-        ylabel=f"{ranges.axes[up]} (m)",
-    )
+    across, up = np.stack([middle - 0.6 * extent, middle + 0.6 * extent], 1)[[*plane]]
+    names = [f"{ranges.axes[axis]} (m)" for axis in plane]
+    axes.set(xlim=across, ylim=up, aspect="equal", xlabel=names[0], ylabel=names[1])
     axes.xaxis.set_major_locator(MaxNLocator(5))
     axes.ticklabel_format(useOffset=False, style="plain")
     add_grid(axes)

@@ -45,14 +45,9 @@ def _draw_residuals(axes, found: LocatedPath) -> None:
     since = log.times - log.times[0]
     for each, name in enumerate(log.names):
         own = log.anchor == each
-        axes.plot(
-            since[own],
-            residuals[own],
-            ".",
-            markersize=3,
-            color=COLOURS[each % len(COLOURS)],
-            label=drawn(name, 12) if each < 12 else None,
-        )
+        look = {"markersize": 3, "color": COLOURS[each % len(COLOURS)]}
+        label = drawn(name, 12) if each < 12 else None
+        axes.plot(since[own], residuals[own], ".", label=label, **look)
     out = found.rejected
     if out.any():
         axes.plot(since[out], residuals[out], "x", color=RED, markersize=6, label="rejected")

@@ -4,7 +4,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, ClassVar
 
-from fedjax_admm.trials.solve._options import MOST_ROUNDS, flag, text, whole
+from fedjax_admm.trials.solve._options import MOST_ROUNDS, TimeFormat, file, flag, whole
 from fedjax_admm.trials.solve._settings import Settings
 
 if TYPE_CHECKING:
@@ -19,26 +19,20 @@ class LocalizationSettings(Settings):
 
     family: ClassVar[str] = "localization"
     reads: ClassVar[str] = "CSV or Parquet: x, y, [z,] range; with --anchors time, anchor, range."
+    tables: ClassVar[tuple[str, ...]] = ("residuals.csv", "positions.csv", "anchors.csv")
 
-    anchors: Annotated[
-        str | None,
-        text("File of anchors: anchor, x, y[, z] or latitude, longitude.", metavar="FILE"),
-    ] = None
-    odometry: Annotated[
-        str | None, text("File of steps: time, distance, turn.", metavar="FILE")
-    ] = None
-    truth: Annotated[
-        str | None, text("File of the true path, which is only compared.", metavar="FILE")
-    ] = None
-    clock: Annotated[
-        bool,
-        flag("--clock", "Ranges share an unknown offset over time: pseudo-ranges, differences."),
-    ] = False
+    anchors: Annotated[str | None, file("Anchors: anchor, x, y[, z] or latitude, longitude.")] = (
+        None
+    )
+    odometry: Annotated[str | None, file("Steps: time, distance, turn.")] = None
+    truth: Annotated[str | None, file("The true path, which is only compared.")] = None
+    clock: Annotated[bool, flag("--clock", "Ranges share an unknown offset over time.")] = False
+    time_format: TimeFormat = None
     rounds: Annotated[int, whole("Global rounds of FSMDM.", at_most=MOST_ROUNDS)] = 3000
 
     def check_together(self) -> None:
         """Check that only a path has an odometer, a true path and a clock."""
-        for name in ("odometry", "truth", "clock"):
+        for name in ("odometry", "truth", "clock", "time_format"):
             if getattr(self, name) not in (None, False) and self.anchors is None:
                 raise self.mistake("belongs to a path, which has {anchors}; give both", name)
 
@@ -54,7 +48,8 @@ class LocalizationSettings(Settings):
         if self.anchors is None:
             return read_ranges(path)
         others = (None if name is None else Path(name) for name in (self.odometry, self.truth))
-        return read_kit(path, Path(self.anchors), *others, signed=self.clock)
+        form = self.time_format
+        return read_kit(path, Path(self.anchors), *others, signed=self.clock, time_format=form)
 
     def solve(self, data: Any, title: str, stages: "Stages") -> "Solution":
         """Locate the target, or its path."""

@@ -5,17 +5,13 @@ from matplotlib.axes import Axes
 from matplotlib.collections import LineCollection, PathCollection
 from matplotlib.figure import Figure
 
-from fedjax_admm._drawings import graph_positions
+from fedjax_admm._drawings import COLOURS, graph_positions
 from fedjax_admm.graphs import Graph
 from fedjax_admm.trials.solve._style import (
     BLACK,
     BLUE,
-    GREEN,
     GREY,
     ORANGE,
-    PURPLE,
-    RED,
-    SKY,
     add_grid,
     drawn,
     make_logarithmic,
@@ -24,7 +20,7 @@ from fedjax_admm.trials.solve._words import amount
 from fedjax_admm.trials.solve.networked._fit import NetworkedFit
 from fedjax_admm.trials.tables._observations import Observations
 
-_CLUSTERS = ((BLUE, "o"), (RED, "s"), (GREEN, "^"), (PURPLE, "D"), (ORANGE, "v"), (SKY, "P"))
+_CLUSTERS = [(COLOURS[k], marker) for k, marker in zip((0, 1, 2, 3, 4, 6), "os^DvP", strict=True)]
 
 
 def draw_networked(fit: NetworkedFit, title: str) -> Figure:
@@ -75,15 +71,10 @@ def _aspect(observations: Observations) -> float:
 def _draw_edges(axes: Axes, graph: Graph, places: np.ndarray) -> None:
     present = np.asarray(graph.present)
     heads, tails = np.asarray(graph.heads)[present], np.asarray(graph.tails)[present]
-    lines = LineCollection(
-        list(np.stack([places[heads], places[tails]], axis=1)),
-        colors=GREY,
-        linewidths=0.5,
-        alpha=float(np.clip(12 / np.sqrt(max(len(heads), 1)), 0.05, 0.7)),
-        zorder=1,
-        rasterized=len(heads) > 5000,
-    )
-    axes.add_collection(lines)
+    ends = list(np.stack([places[heads], places[tails]], axis=1))
+    alpha = float(np.clip(12 / np.sqrt(max(len(heads), 1)), 0.05, 0.7))
+    look = {"colors": GREY, "linewidths": 0.5, "alpha": alpha, "rasterized": len(ends) > 5000}
+    axes.add_collection(LineCollection(ends, zorder=1, **look))
 
 
 def _draw_nodes(axes: Axes, places: np.ndarray, fit: NetworkedFit) -> list[PathCollection]:

@@ -88,12 +88,11 @@ def check_size(observations: Observations, settings: NetworkedSettings) -> None:
     models = float(splits) * nodes * dim * (len(GRID) if settings.lam == AUTO else 1)
     drawn = settings.graph in (WASSERSTEIN, NEAREST)
     pairs = nodes**2 / 2 if drawn else 0.0
-    settings.check_memory(
-        f"{splits - 1} {{splits}} of {nodes} nodes with {dim} coefficients",
-        2 * models + splits * (nodes * dim**2 + rows) + rows * dim + 3 * pairs,
-        "take fewer {splits}, nodes or columns"
-        + (", or give the edges in a file with {graph}" if drawn else ""),
-    )
+    numbers = 2 * models + splits * (nodes * dim**2 + rows) + rows * dim + 3 * pairs
+    what = f"{splits - 1} {{splits}} of {nodes} nodes with {dim} coefficients"
+    less = "take fewer {splits}, nodes or columns"
+    less += ", or give the edges in a file with {graph}" if drawn else ""
+    settings.check_memory(what, numbers, less)
 
 
 def fit_networked(
@@ -113,18 +112,13 @@ def fit_networked(
     graph, counts = network.graph, observations.counts
     lam, splits, validation = settings.lam, settings.splits, settings.validation
     if counts.min() < rows_needed(validation):
-        raise InputError(
-            f"every node must have at least {rows_needed(validation)} rows, but node "
-            f"{observations.nodes[int(counts.argmin())]!r} has {counts.min()}."
-        )
+        told = f"every node must have at least {rows_needed(validation)} rows, but node "
+        raise InputError(f"{told}{observations.nodes[counts.argmin()]!r} has {counts.min()}")
     x, y = observations.stacked()
     here = np.arange(x.shape[1]) < counts[:, None]
     with np.errstate(over="ignore", invalid="ignore"):  # looked at when all is done
-        units = (
-            users_units(x.shape[-1], intercept=observations.intercept)
-            if settings.raw
-            else standard_units(x[here], y[here], intercept=observations.intercept)
-        )
+        make = users_units if settings.raw else standard_units
+        units = make(x[here], y[here], intercept=observations.intercept)
         x = np.where(here[..., None], units.features(x), 0.0)
         y = np.where(here, units.targets(y), 0.0)
         held_out = draw_splits(counts, validation, splits, settings.seed)
@@ -136,19 +130,12 @@ def fit_networked(
         raise _not_finite(settings)
     every = min(_EVERY, settings.rounds)
     losses = _losses(x, y, _shares(training))
-    fitted = _fit(
-        # Here, where the graph is known, its Laplacian is decomposed.
-        gtv(_problem(graph, losses), 1.0, PENALTIES[settings.penalty]()),
-        graph,
-        losses,
-        grid,
-        settings.gap,
-        rounds=settings.rounds - settings.rounds % every,
-        every=every,
-    )
-    coupled, gaps, rounds = map(
-        np.asarray, fitted
-    )  # (splits + 1, lams, nodes, dim), (splits + 1, lams)
+    # Here, where the graph is known, its Laplacian is decomposed.
+    solver = gtv(_problem(graph, losses), 1.0, PENALTIES[settings.penalty]())
+    most = settings.rounds - settings.rounds % every
+    fitted = _fit(solver, graph, losses, grid, settings.gap, rounds=most, every=every)
+    # Shapes: (splits + 1, lams, nodes, dim), (splits + 1, lams), (splits + 1, lams).
+    coupled, gaps, rounds = map(np.asarray, fitted)
     alone = np.stack([_local(losses), _pooled(x, y, _shares(training))], axis=1)
     models = np.concatenate([alone, coupled], axis=1)  # (splits + 1, 2 + lams, nodes, dim)
     if not np.isfinite(models).all():
@@ -177,9 +164,8 @@ def fit_networked(
 
 
 def _not_finite(settings: NetworkedSettings) -> InputError:
-    return settings.mistake(
-        "the models are not finite; bring the columns to a common scale, or choose another {lam}"
-    )
+    remedy = "bring the columns to a common scale, or choose another {lam}"
+    return settings.mistake(f"the models are not finite; {remedy}")
 
 
 def coupling_unit(x, y, here, graph: Graph, penalty: str) -> float:

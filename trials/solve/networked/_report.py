@@ -1,22 +1,31 @@
 """What `solve networked` tells and writes: models, their comparison, the grid of lam."""
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 
 import numpy as np
 
 from fedjax_admm.trials.solve._command import MODELS, Rows, Solution
-from fedjax_admm.trials.solve._words import amount, ignored_told, model_rows, rows_told, shortened
+from fedjax_admm.trials.solve._words import (
+    amount,
+    ignored_told,
+    model_rows,
+    rows_told,
+    sentences,
+    shortened,
+)
 from fedjax_admm.trials.solve.networked._figure import draw_networked
 from fedjax_admm.trials.solve.networked._fit import NetworkedFit
+from fedjax_admm.trials.solve.networked._settings import NetworkedSettings
 from fedjax_admm.trials.tables._node_graphs import QUANTILES, NodeGraph
 
-COMPARISON, GRID_TABLE = "comparison.csv", "lam_grid.csv"
+COMPARISON, GRID_TABLE = NetworkedSettings.tables
 _EQUAL = 1e-6  # share of an error below which a difference is one of rounding
+say = sentences(__file__)
 
 
 def solution(fit: NetworkedFit, title: str) -> Solution:
     """Return the text and the files of the models of a network."""
-    seen, network = fit.observations, fit.network
+    seen, network, chosen = fit.observations, fit.network, (fit.chosen, -1)
     first = {"node": seen.nodes, "cluster": fit.cluster}
     last = {"rows": seen.counts, "isolated": network.isolated}
     return Solution(
@@ -29,12 +38,7 @@ def solution(fit: NetworkedFit, title: str) -> Solution:
         },
         draw=lambda: draw_networked(fit, _title(fit, title)),
         data={
-            "rows": {
-                "read": seen.rows_read,
-                "incomplete": seen.rows_incomplete,
-                "without_past": seen.rows_without_past,
-                "used": seen.counts.sum(),
-            },
+            "rows": seen.rows,
             "nodes": len(seen.nodes),
             "absent_nodes": seen.absent,
             "coefficients": seen.columns,
@@ -47,9 +51,9 @@ def solution(fit: NetworkedFit, title: str) -> Solution:
             "lam": fit.lam,
             "lam_chosen_on_splits": fit.chosen_on,
             "reported_splits": fit.reported,
-            "gap": fit.gaps[fit.chosen, -1],
-            "rounds": fit.rounds[fit.chosen, -1],
-            "converged": fit.converged[fit.chosen, -1],
+            "gap": fit.gaps[chosen],
+            "rounds": fit.rounds[chosen],
+            "converged": fit.converged[chosen],
             "unfinished_lams": fit.grid[~fit.converged.all(1)],
             "clusters": (fit.cluster_sizes > 1).sum(),
         },
@@ -65,44 +69,28 @@ def summary(fit: NetworkedFit) -> str:
     return "\n".join([*lines, *_errors_told(fit), *_remarks(fit)])
 
 
-def _units_told(fit: NetworkedFit) -> list[str]:
+def _units_told(fit: NetworkedFit) -> Iterator[str]:
     """Tell in which units models are coupled."""
-    if fit.settings.raw:
-        return ["Features are as they are (--raw): lam acts on coefficients in their units."]
-    lines = [
-        "Features are standardised over all rows: lam acts on coefficients per standard deviation. "
-        "Models and errors are told in your units."
-    ]
-    names = [name for name, one in zip(fit.observations.columns, fit.units.constant, strict=True)
-             if one]  # fmt: skip
+    yield say("raw" if fit.settings.raw else "standardised")
+    names = np.array(fit.observations.columns)[fit.units.constant].tolist()
     if names:
-        first = "constant feature" if len(names) == 1 else "constant features"
-        verb = "has" if len(names) == 1 else "have"
-        lines.append(
-            f"The {first} {shortened(names, 8)} {verb} coefficient 0: the intercept does as much."
-        )
-    return lines
+        what, verb = ("feature", "has") if len(names) == 1 else ("features", "have")
+        yield say("constant", what=what, names=shortened(names, 8), verb=verb)
 
 
-def _graph_told(network: NodeGraph) -> list[str]:
-    lines = []
+def _graph_told(network: NodeGraph) -> Iterator[str]:
     if network.quantiles is not None:
         names = {0: "smallest", 0.5: "median", 1: "largest"}
-        shown = ", ".join(
-            f"{names.get(share, f'{share:.0%}')} {value:.3g}"
-            for share, value in zip(QUANTILES, network.quantiles, strict=True)
-        )
-        lines = [
-            f"Squared Wasserstein distances: {shown}.",
-            f"--threshold {network.threshold:.4g} was chosen: the smallest that leaves at most 5% "
-            "of the nodes isolated.",
-        ]
+        pairs = zip(QUANTILES, network.quantiles, strict=True)
+        shown = ", ".join(f"{names.get(at, f'{at:.0%}')} {value:.3g}" for at, value in pairs)
+        yield say("distances", shown=shown)
+        yield say("threshold", network.threshold)
     alone = amount(int(network.isolated.sum()), "isolated node")
-    lines.append(f"Graph ({network.made}): {amount(network.num_edges, 'edge')}, {alone}.")
-    return lines + ignored_told(network.ignored, "the edges")
+    yield say("graph", made=network.made, edges=amount(network.num_edges, "edge"), alone=alone)
+    yield from ignored_told(network.ignored, "the edges")
 
 
-def _grid_told(fit: NetworkedFit) -> list[str]:
+def _grid_told(fit: NetworkedFit) -> Iterator[str]:
     choosing = len(fit.chosen_on)
     done = np.asarray(fit.converged[:, :choosing].all(1))
     rows = [["lam", "error", "rounds", "gap", ""]]
@@ -110,66 +98,45 @@ def _grid_told(fit: NetworkedFit) -> list[str]:
         marks = ["<- chosen"] if fit.grid[i] == fit.lam else []
         marks += [] if done[i] else ["not converged"]
         gap, rounds = fit.gaps[i, :choosing].max(), fit.rounds[i, :choosing].max()
-        rows.append(
-            [f"{fit.grid[i]:.3g}", f"{error:.6g}", str(rounds), f"{gap:.1e}", "; ".join(marks)]
-        )
-    lines = [f"GTV's error on {_splits(fit.chosen_on)}, which chose lam; most rounds, largest gap:"]
-    lines += aligned(rows)
+        told = [f"{fit.grid[i]:.3g}", f"{error:.6g}", f"{rounds}", f"{gap:.1e}", "; ".join(marks)]
+        rows.append(told)
+    yield say("grid", splits=_splits(fit.chosen_on))
+    yield from aligned(rows)
     if not done.all():
-        lines.append(
-            f"{amount(int((~done).sum()), 'row')} of {len(done)} did not converge: the gap is "
-            f"above {fit.settings.gap:g} after {fit.rounds.max()} rounds, and the error is that of "
-            "unfinished models."
-        )
+        open_, most = amount(int((~done).sum()), "row"), fit.rounds.max()
+        yield say("unfinished", rows=open_, number=len(done), gap=fit.settings.gap, rounds=most)
     if fit.lam in (fit.grid[0], fit.grid[-1]):
-        side = "smallest" if fit.lam == fit.grid[0] else "largest"
-        lines.append(f"The {side} lam of the grid was best: --lam may do better beyond it.")
-    return lines
+        yield say("edge_of_grid", side="smallest" if fit.lam == fit.grid[0] else "largest")
 
 
 def _errors_told(fit: NetworkedFit) -> list[str]:
     reported = _splits(fit.reported) if fit.chosen_on else amount(len(fit.reported), "split")
     several = len(fit.reported) > 1
-    shown = "mean (standard deviation) over" if several else "on"
-    about = {
-        "local": "a model per node, on its own",
-        "pooled": "one model for all nodes",
-        "GTV": f"models coupled with lam {fit.lam:.4g}, {fit.settings.penalty}",
-    }
+    about = ["a model per node, on its own", "one model for all nodes"]
+    about.append(f"models coupled with lam {fit.lam:.4g}, {fit.settings.penalty}")
     means = [f"{values.mean():.6g}" for values in fit.errors.values()]
-    spreads = [f"{_deviation(values):.6g}" for values in fit.errors.values()]
-    width = max(map(len, means))
-    rows = [
-        [method, f"{mean:>{width}} ({spread})" if several else mean, about[method]]
-        for method, mean, spread in zip(fit.errors, means, spreads, strict=True)
-    ]
+    spreads = [f" ({_deviation(values):.6g})" * several for values in fit.errors.values()]
+    width = max(map(len, means)) if several else 0
+    means = [f"{mean:>{width}}{spread}" for mean, spread in zip(means, spreads, strict=True)]
+    rows = list(zip(fit.errors, means, about, strict=True))
     lines = aligned(rows, left=(0, 1, 2) if several else (0, 2))
-    head = f"Validation mean squared error, mean over nodes: {shown} {reported}"
-    return [head, *(f"  {line}" for line in lines)]
+    shown = "mean (standard deviation) over" if several else "on"
+    return [say("errors", shown=shown, reported=reported), *(f"  {line}" for line in lines)]
 
 
-def _remarks(fit: NetworkedFit) -> list[str]:
-    settings = fit.settings
-    lines = [compared(fit.errors["GTV"], fit.errors["pooled"], "one pooled model")]
-    lines.append(compared(fit.errors["GTV"], fit.errors["local"], "local models"))
+def _remarks(fit: NetworkedFit) -> Iterator[str]:
+    yield compared(fit.errors["GTV"], fit.errors["pooled"], "one pooled model")
+    yield compared(fit.errors["GTV"], fit.errors["local"], "local models")
     if fit.chosen_on:
-        lines.append(
-            f"lam was chosen on {_splits(fit.chosen_on)} only, but all splits draw on the same "
-            "rows: a trace of optimism remains."
-        )
-    lines.append(_convergence_told(fit))
-    sizes = fit.cluster_sizes
+        yield say("chosen", splits=_splits(fit.chosen_on))
+    yield _convergence_told(fit)
+    sizes, penalty = fit.cluster_sizes, fit.settings.penalty
     large, alone = sizes[sizes > 1], int((sizes == 1).sum())
-    found = f"{amount(len(large), 'cluster')} of neighbours with the same model"
-    if len(large):
-        found += f", of sizes {shortened([str(size) for size in large], 8)}"
-    lines.append(f"{found}; {amount(alone, 'node')} agreeing with no neighbour.")
-    if settings.penalty in ("mocha", "squared"):
-        lines.append(
-            f"--penalty {settings.penalty} makes models alike, never equal: do not read much "
-            "into clusters."
-        )
-    return lines
+    told = f", of sizes {shortened(list(map(str, large)), 8)}" if len(large) else ""
+    number = amount(len(large), "cluster")
+    yield say("clusters", clusters=number, sizes=told, alone=amount(alone, "node"))
+    if penalty in ("mocha", "squared"):
+        yield say("alike", penalty)
 
 
 def compared(gtv: np.ndarray, other: np.ndarray, name: str) -> str:
@@ -182,70 +149,51 @@ def compared(gtv: np.ndarray, other: np.ndarray, name: str) -> str:
     mean, spread = float(difference.mean()), _deviation(difference)
     larger = max(float(gtv.mean()), float(other.mean()))
     if abs(mean) <= _EQUAL * larger:
-        return f"GTV and {name} have the same error."
+        return say("equal", name=name)
     size = f"{100 * abs(mean) / larger:.2g} %"
     winner, loser = ("GTV", name) if mean > 0 else (name, "GTV")
     if len(gtv) == 1:
-        return f"On the one split, {winner} had an error {size} below that of {loser}."
+        return say("one_split", winner=winner, size=size, loser=loser)
     won = int((np.sign(mean) * difference > 0).sum())
     if abs(mean) <= spread and (won < len(gtv) or len(gtv) == 2):
-        return (
-            f"GTV and {name} cannot be told apart: their errors differ by {size}, less than the "
-            "standard deviation of the difference."
-        )
+        return say("tied", name=name, size=size)
     times = f", {abs(mean) / spread:.1f} standard deviations" if spread > _EQUAL * larger else ""
-    of = amount(len(gtv), "split")
-    start = winner[0].upper() + winner[1:]
-    verb = "predict" if winner.endswith("s") else "predicts"
-    return f"{start} {verb} better than {loser}: an error {size} below{times}, on {won} of {of}."
+    start, verb = winner[0].upper() + winner[1:], "predict" + "s" * (not winner.endswith("s"))
+    how = {"size": size, "times": times, "won": won, "of": amount(len(gtv), "split")}
+    return say("better", start=start, verb=verb, loser=loser, **how)
 
 
 def _convergence_told(fit: NetworkedFit) -> str:
     """Tell how near the optimum the models are."""
-    final, rounds = float(fit.gaps[fit.chosen, -1]), int(fit.rounds[fit.chosen, -1])
+    gap, rounds = float(fit.gaps[fit.chosen, -1]), amount(int(fit.rounds[fit.chosen, -1]), "round")
     if not fit.converged[fit.chosen, -1]:
-        near = (
-            f"its objective may be {100 * final:.2g} % above the optimum"
-            if np.isfinite(final)
-            else "how far its objective is from the optimum is not known"
-        )
-        return (
-            f"The final fit has not converged: after {amount(rounds, 'round')} {near}. Its models "
-            "and clusters are not those of the penalty."
-        )
-    line = (
-        f"The final fit has converged: after {amount(rounds, 'round')} its objective is within "
-        f"{final:.1e} of the optimum, relatively."
-    )
+        near = say("above", 100 * gap) if np.isfinite(gap) else say("not_known")
+        return say("open", rounds=rounds, near=near)
     places = [split - 1 for split in (*fit.chosen_on, *fit.reported)]
     open_ = int((~fit.converged[fit.chosen, places]).sum())
-    if open_:
-        line += f" Fits of {amount(open_, 'split')} have not."
-    return line
+    others = say("open_splits", amount(open_, "split")) if open_ else ""
+    return say("converged", rounds=rounds, gap=gap) + others
 
 
 def aligned(rows: Sequence[Sequence[str]], left: Sequence[int] = (4,)) -> list[str]:
     """Return the lines of a table: columns as wide as what they hold, to the right but some."""
-    widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
-    lines = (
-        "   ".join(
-            cell.ljust(width) if place in left else cell.rjust(width)
-            for place, (cell, width) in enumerate(zip(row, widths, strict=True))
-        )
-        for row in rows
-    )
-    return [line.rstrip() for line in lines]
+    columns = []
+    for place, column in enumerate(zip(*rows, strict=True)):
+        width = max(map(len, column))
+        columns.append([f"{cell:{'<' if place in left else '>'}{width}}" for cell in column])
+    return ["   ".join(row).rstrip() for row in zip(*columns, strict=True)]
 
 
 def _title(fit: NetworkedFit, title: str) -> str:
-    settings, network = fit.settings, fit.network
-    return (
-        f"{title}: {settings.target} from {shortened(fit.observations.columns, 5)}\n"
-        f"{len(fit.cluster)} nodes, {network.num_edges} edges ({network.made})\n"
-        f"GTV with lam {fit.lam:.4g}, {settings.penalty}, "
-        f"{'features as they are' if settings.raw else 'standardised features'}"
-        f"{'' if fit.converged[fit.chosen, -1] else ', not converged'}; "
-        f"{amount(settings.splits, 'split')}, seed {settings.seed}"
+    return say(
+        "title",
+        title=title,
+        fit=fit,
+        columns=shortened(fit.observations.columns, 5),
+        nodes=len(fit.cluster),
+        features="features as they are" if fit.settings.raw else "standardised features",
+        end="" if fit.converged[fit.chosen, -1] else ", not converged",
+        splits=amount(fit.settings.splits, "split"),
     )
 
 
@@ -274,6 +222,4 @@ def _deviation(values: np.ndarray) -> float:
 def _splits(numbers: Sequence[int]) -> str:
     if len(numbers) == 1:
         return f"split {numbers[0]}"
-    if len(numbers) == 2:
-        return f"splits {numbers[0]} and {numbers[1]}"
-    return f"splits {numbers[0]} to {numbers[-1]}"
+    return f"splits {numbers[0]} {'and' if len(numbers) == 2 else 'to'} {numbers[-1]}"

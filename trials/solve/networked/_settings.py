@@ -1,13 +1,11 @@
 """The options of `solve networked`."""
 
-import os
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, ClassVar
 
 from fedjax_admm import penalties
-from fedjax_admm._host._tables import edge_columns
 from fedjax_admm.trials.solve._options import (
     MOST_ROUNDS,
     choice,
@@ -17,13 +15,15 @@ from fedjax_admm.trials.solve._options import (
     text,
     whole,
 )
-from fedjax_admm.trials.solve._settings import Settings
+from fedjax_admm.trials.solve._row_settings import RowSettings
 
 if TYPE_CHECKING:
     from fedjax_admm.trials.solve._command import Solution, Stages
     from fedjax_admm.trials.tables._observations import Observations
 
 AUTO = "auto"
+WASSERSTEIN, NEAREST = "wasserstein", "neighbours"  # graphs that are made of the data
+_GRAPHS = f"{WASSERSTEIN}|{NEAREST}|FILE"
 PENALTIES: dict[str, Callable[[], Any]] = {
     "nlasso": lambda: penalties.network_lasso(),
     "l1": lambda: penalties.entrywise_l1(),
@@ -33,53 +33,30 @@ PENALTIES: dict[str, Callable[[], Any]] = {
 
 
 @dataclass(frozen=True, kw_only=True)
-class NetworkedSettings(Settings):
+class NetworkedSettings(RowSettings):
     """Fit a linear model per node of a network, and compare it with local and pooled models."""
 
     family: ClassVar[str] = "networked"
     reads: ClassVar[str] = "CSV or Parquet with named columns, one row per node and time."
+    tables: ClassVar[tuple[str, ...]] = ("comparison.csv", "lam_grid.csv")
 
     node: Annotated[str, text("Column that names the node of a row.")]
-    target: Annotated[str, text("Column that is predicted.")]
-    features: Annotated[
-        str, text("Columns, as in 'a,b[-1]'; [-1] is the value in the node's row before.")
-    ]
-    time: Annotated[
-        str | None,
-        text("Column that orders a node's rows: numbers, dates (order of the file)."),
-    ] = None
     graph: Annotated[
-        str,
-        text(
-            "Edges join nodes with similar data, or a file head|source,tail|target[,weight].",
-            metavar="wasserstein|neighbours|FILE",
-        ),
-    ] = "wasserstein"
+        str, text("Of like nodes, or a file: head,tail[,weight].", metavar=_GRAPHS)
+    ] = WASSERSTEIN
     threshold: Annotated[
-        float | None,
-        number("Largest squared distance that is joined (isolates 5 % of the nodes).", above=0),
+        float | None, number("Largest squared distance joined (isolates 5 %).", above=0)
     ] = None
     neighbours: Annotated[int | None, whole("Nearest nodes that a node is joined to (5).")] = None
     lam: Annotated[Any, number("Strength of the coupling.", above=0, word=AUTO)] = 0.5
     penalty: Annotated[str, choice("Penalty on differences of neighbours.", PENALTIES)] = "nlasso"
-    no_intercept: Annotated[bool, flag("--no-intercept", "Do not append a constant feature.")] = (
-        False
-    )
     splits: Annotated[int, whole("Number of random splits into training and validation.")] = 5
-    validation: Annotated[
-        float, number("Share of every node's rows that is held out.", above=0, below=1)
-    ] = 0.33
-    raw: Annotated[
-        bool, flag("--raw", "Couple models of the features as they are, not standardised.")
-    ] = False
-    gap: Annotated[
-        float, number("Relative duality gap at which a fit has converged.", above=0, below=1)
-    ] = 1e-6
+    validation: Annotated[float, number("Held out share of rows.", above=0, below=1)] = 0.33
+    raw: Annotated[bool, flag("--raw", "Couple models of features that are not scaled.")] = False
+    gap: Annotated[float, number("Relative duality gap of a fit.", above=0, below=1)] = 1e-6
     rounds: Annotated[int, whole("Most rounds of a fit.", at_most=MOST_ROUNDS)] = 5000
     seed: Annotated[int, random_seed("Seed of the splits.")] = 2025
-    coordinates: Annotated[
-        str | None, text("Two columns for a map, such as longitude,latitude.")
-    ] = None
+    coordinates: Annotated[str | None, text("Columns of a map: longitude,latitude.")] = None
 
     def check_together(self) -> None:
         """Check that there are splits to choose lam by."""
@@ -95,21 +72,10 @@ class NetworkedSettings(Settings):
 
     def read(self, path: Path) -> "Observations":
         """Read the rows of all nodes."""
-        if os.path.isfile(self.graph):
-            edge_columns(self.graph)
         from fedjax_admm.trials.solve.networked._splits import rows_needed
-        from fedjax_admm.trials.tables._observations import read_observations
 
-        return read_observations(
-            path,
-            node=self.node,
-            target=self.target,
-            features=self.features,
-            time=self.time,
-            intercept=not self.no_intercept,
-            coordinates=self.coordinates,
-            at_least=rows_needed(self.validation),
-        )
+        how = {"coordinates": self.coordinates, "at_least": rows_needed(self.validation)}
+        return self.rows(path, self.graph, node=self.node, **how)
 
     def solve(self, data: "Observations", title: str, stages: "Stages") -> "Solution":
         """Build the graph, and fit."""

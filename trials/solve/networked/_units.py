@@ -64,6 +64,7 @@ def standard_units(x: np.ndarray, y: np.ndarray, *, intercept: bool) -> Units:
     return Units(shift, np.where(constant, 1.0, scale), level, intercept, constant)
 
 
-def users_units(dim: int, *, intercept: bool) -> Units:
-    """Return the units that change nothing."""
+def users_units(x: np.ndarray, y: np.ndarray, *, intercept: bool) -> Units:
+    """Return the units that change nothing, as `standard_units` takes the rows."""
+    dim = x.shape[1]
     return Units(np.zeros(dim), np.ones(dim), 0.0, intercept, np.zeros(dim, bool))

@@ -12,41 +12,28 @@ from fedjax_admm._checks import InputError
 from fedjax_admm.graphs import components, connected_graph
 from fedjax_admm.trials.solve.private._settings import PrivateSettings
 from fedjax_admm.trials.tables._node_graphs import NodeGraph, read_node_graph
-from fedjax_admm.trials.tables._observations import Observations, read_observations
+from fedjax_admm.trials.tables._observations import Observations
 
 DEFAULT_DEGREE, GRAPH_SEED = 3.0, 2025
 
 
 def read_clients(path: Path, settings: PrivateSettings) -> Observations:
     """Read the samples of every client, one per row; the label 0 becomes -1 for a logistic loss."""
-    found = read_observations(
-        path,
-        node=settings.client,
-        target=settings.target,
-        features=settings.features,
-        time=settings.time,
-        intercept=not settings.no_intercept,
-        at_least=1,
-        owner="client",
-        purpose="the regression needs",
-    )
+    words = {"owner": "client", "purpose": "the regression needs"}
+    found = settings.rows(path, settings.edges, node=settings.client, at_least=1, **words)
     if found.absent:
         first, *rest = found.absent
         others = f" (and {len(rest)} more like it)" if rest else ""
-        raise InputError(
-            f"{path}: client {first!r}{others} has no complete row; fill in its values "
-            "or remove its rows."
-        )
+        told = f"{path}: client {first!r}{others} has no complete row"
+        raise InputError(told, remedy="fill in its values or remove its rows")
     labels = np.unique(np.concatenate(found.targets))
     if settings.loss != "logistic" or np.isin(labels, [-1, 1]).all():
         return found
     if not np.isin(labels, [0, 1]).all():
         wrong = next(label for label in labels if label not in (0, 1))
-        raise settings.mistake(
-            f"logistic needs targets 0 and 1, or -1 and 1, but column {settings.target} of {path} "
-            f"also holds {wrong:g}; take another {{loss}} or {{target}}",
-            "loss",
-        )
+        told = f"logistic needs targets 0 and 1, or -1 and 1, but column {settings.target} of "
+        told += f"{path} also holds {wrong:g}; take another {{loss}} or {{target}}"
+        raise settings.mistake(told, "loss")
     return replace(found, targets=tuple(2 * targets - 1 for targets in found.targets))
 
 
@@ -73,10 +60,8 @@ def build_client_graph(clients: tuple[str, ...], settings: PrivateSettings) -> N
         found = read_node_graph(edges, clients)
         lost = np.flatnonzero(np.asarray(components(found.graph)))
         if lost.size:
-            raise InputError(
-                f"{edges} must connect all clients, but no path of edges leads from "
-                f"{clients[0]!r} to {clients[lost[0]]!r}; add edges."
-            )
+            told = f"{edges} must connect all clients, but no path of edges leads from "
+            raise InputError(f"{told}{clients[0]!r} to {clients[lost[0]]!r}; add edges")
         return found
     degree = min(max(DEFAULT_DEGREE, math.log(number)), number - 1.0)
     num_edges = max(round(degree * number / 2), number - 1)

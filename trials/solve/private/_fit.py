@@ -48,6 +48,7 @@ from fedjax_admm.trials.solve.private._settings import (
 from fedjax_admm.trials.tables._node_graphs import NodeGraph
 from fedjax_admm.trials.tables._observations import Observations
 
+SPENT = ("budget", "epsilon", "exact_epsilon")
 _RECORDS = 100  # of the curves, or a few more
 _NO_CLIP = 1e30  # clips nothing, in the same program as any other norm; float32 holds its products
 
@@ -85,16 +86,16 @@ def noise_key(seed: int | None) -> jax.Array:
 def plan_of(settings: PrivateSettings) -> Plan:
     """Return the noise of all releases."""
     numbers = (settings.epsilon, settings.delta, settings.rounds, settings.tau)
-    zcdp = settings.accounting == "zcdp"
-    plan = (
-        zcdp_plan(*numbers) if zcdp else approximate_plan(*numbers, composition=settings.accounting)
-    )
+    if settings.accounting == "zcdp":
+        plan = zcdp_plan(*numbers)
+    else:
+        plan = approximate_plan(*numbers, composition=settings.accounting)
     if plan.multipliers.max() > np.finfo(default_float()).max / 2:
-        raise settings.mistake(
+        told = (
             f"{settings.tau:g} is too small for {settings.rounds} rounds: the noise of the first "
-            f"ones is beyond the range of {default_float()}; take a larger {{tau}}",
-            "tau",
         )
+        told += f"ones is beyond the range of {default_float()}; take a larger {{tau}}"
+        raise settings.mistake(told, "tau")
     return plan
 
 
@@ -123,23 +124,17 @@ def fit_private(
     settings, evaluate = settings.complete(), settings.evaluate
     plan = plan_of(settings)
     solver = solver_of(settings, plan)
-    problem = consensus_regression(
-        network.graph,
-        observations.features,
-        observations.targets,
-        LOSSES[settings.loss](),
-        l1=settings.l1,
-        l2=settings.l2,
-    )
+    data, loss = (observations.features, observations.targets), LOSSES[settings.loss]()
+    problem = consensus_regression(network.graph, *data, loss, l1=settings.l1, l2=settings.l2)
     done = _done(solver, problem, key, settings)
     trace, state = jax.device_get((done.trace, done.state.solver))
     released, private = solver.estimate(state), solver.unprotected(state)
     if not all(np.isfinite(seen).all() for seen in (released, private, trace["disagreement"])):
         smaller = "a larger {rho}" if settings.method == P_ADMM else "a smaller {step}"
-        raise settings.mistake(
+        told = (
             f"the models leave the range of {released.dtype}; take {smaller} or a larger {{tau}}, "
-            "or bring the columns to a common scale by public numbers"
         )
+        raise settings.mistake(told + "or bring the columns to a common scale by public numbers")
     noise = trace["deviation"].astype(np.float64)
     spent = spent_by(plan, trace)
     return PrivateFit(
@@ -150,14 +145,12 @@ def fit_private(
         released=np.asarray(released),
         noise=noise[-1],
         releases=np.asarray(state.releases),
-        spent=Spent(spent.budget[-1], spent.epsilon[-1], spent.exact_epsilon[-1], spent.label),
+        spent=spent._replace(**{name: getattr(spent, name)[-1] for name in SPENT}),
         curve={
             "round": trace["round"],
             "disagreement": trace["disagreement"],
             "noise": np.sqrt(problem.dim * np.mean(noise**2, 1)),
-            "budget": spent.budget.max(1),
-            "epsilon": spent.epsilon.max(1),
-            "exact_epsilon": spent.exact_epsilon.max(1),
+            **{name: getattr(spent, name).max(1) for name in SPENT},
         },
         private=np.asarray(private),
         evaluation={name: trace[name] for name in EVALUATED} if evaluate else None,
@@ -168,14 +161,9 @@ def fit_private(
 
 def _done(solver: Any, problem: ConsensusRegression, key: jax.Array, settings: PrivateSettings):
     """Return the run of a solver."""
-    return run(
-        solver,
-        problem,
-        key,
-        rounds=settings.rounds,
-        measure=evaluated if settings.evaluate else public,
-        every=spacing(settings.rounds, _RECORDS),
-    )
+    rounds, measure = settings.rounds, evaluated if settings.evaluate else public
+    every = spacing(rounds, _RECORDS)
+    return run(solver, problem, key, rounds=rounds, measure=measure, every=every)
 
 
 def shortfall(
@@ -254,14 +242,9 @@ def public(solver: Any, problem: Any, state: Any) -> dict[str, jax.Array]:
     """
     models = solver.estimate(state)
     apart = models - jnp.mean(models, 0, keepdims=True)
-    return {
-        "releases": state.releases,
-        "spent": state.spent,
-        "nominal": state.nominal,
-        "tails": state.tails,
-        "deviation": state.deviation,
-        "disagreement": jnp.sqrt(jnp.mean(jnp.sum(apart**2, -1))),
-    }
+    names = ("releases", "spent", "nominal", "tails", "deviation")
+    seen = {name: getattr(state, name) for name in names}
+    return {**seen, "disagreement": jnp.sqrt(jnp.mean(jnp.sum(apart**2, -1)))}
 
 
 def evaluated(solver: Any, problem: Any, state: Any) -> dict[str, jax.Array]:

@@ -6,16 +6,16 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, ClassVar
 
 from fedjax_admm import losses
-from fedjax_admm._host._tables import edge_columns
 from fedjax_admm.trials.solve._options import (
     choice,
+    file,
     flag,
     number,
     random_seed,
     text,
     whole,
 )
-from fedjax_admm.trials.solve._settings import Settings
+from fedjax_admm.trials.solve._row_settings import RowSettings
 
 if TYPE_CHECKING:
     from fedjax_admm.trials.solve._command import Solution, Stages
@@ -38,95 +38,59 @@ ACCOUNTINGS = ("zcdp", "advanced", "basic")
 
 
 @dataclass(frozen=True, kw_only=True)
-class PrivateSettings(Settings):
-    """Fit a linear model to clients' data under differential privacy, and say what was spent."""
+class PrivateSettings(RowSettings):
+    """Fit a linear model to clients' data under differential privacy; no column is scaled."""
 
     family: ClassVar[str] = "private"
     reads: ClassVar[str] = "CSV or Parquet with named columns, one row per sample of a client."
+    tables: ClassVar[tuple[str, ...]] = (
+        "ledger.csv",
+        "curve.csv",
+        "private_models.csv",
+        "evaluation.csv",
+    )
     timed: ClassVar[bool] = False  # how long a run took is not covered by the guarantee
     arguments: ClassVar[dict[str, str]] = {"step_size": "step"}
 
     client: Annotated[str, text("Column that names the client of a row.")]
-    target: Annotated[str, text("Column that is predicted; for logistic 0/1 or -1/1.")]
-    features: Annotated[
-        str,
-        text(
-            "Columns, as in 'a,b[-1]'; [-1] is the value in the client's row before. Nothing "
-            "is scaled: statistics that scaled a column must be public."
-        ),
-    ]
-    epsilon: Annotated[
-        float,
-        number("Privacy of the whole run; inf for no noise.", above=0, infinite=True),
-    ]
-    clip: Annotated[
-        float,
-        number("Norm to which gradients of samples are clipped, chosen without the data.", above=0),
-    ]
-    delta: Annotated[
-        float, number("Probability of failure of the guarantee.", above=0, below=1)
-    ] = 1e-5
-    accounting: Annotated[
-        str, choice("How releases are added up.", ("zcdp", "advanced", "basic"))
-    ] = "zcdp"
-    rounds: Annotated[
-        int, whole("Rounds, in each of which every client sends once.", at_most=10**6)
-    ] = 200
-    tau: Annotated[
-        float, number("The budget grows by 1 / tau from round to round.", above=0, at_most=1)
-    ] = 0.985
+    epsilon: Annotated[float, number("Privacy; inf: no noise.", above=0, infinite=True)]
+    clip: Annotated[float, number("Norm to clip gradients to, chosen without data.", above=0)]
+    delta: Annotated[float, number("Probability of failure.", above=0, below=1)] = 1e-5
+    accounting: Annotated[str, choice("How releases are added up.", ACCOUNTINGS)] = "zcdp"
+    rounds: Annotated[int, whole("Rounds; every client sends in each.", at_most=10**6)] = 200
+    tau: Annotated[float, number("Budgets grow by 1 / tau a round.", above=0, at_most=1)] = 0.985
     method: Annotated[str, choice("Method that the clients run.", METHODS)] = ADMM
     loss: Annotated[str, choice("Loss of one sample.", LOSSES)] = "squared"
-    l1: Annotated[
-        float, number("Weight of ||w||_1; not to be computed from the data.", at_least=0)
-    ] = 0.0
-    l2: Annotated[float, number("Weight of ||w||^2, the intercept included.", at_least=0)] = 1.0
+    l1: Annotated[float, number("Weight of ||w||_1, chosen without data.", at_least=0)] = 0.0
+    l2: Annotated[float, number("Weight of ||w||^2, intercept included.", at_least=0)] = 1.0
     rho: Annotated[float | None, number("Weight of the clients' agreement (3).", above=0)] = None
-    step: Annotated[
-        float | None,
-        number("First step (zcdp-nfl 1, subgradient 0.3); it is checked on the data.", above=0),
-    ] = None
+    step: Annotated[float | None, number("First step (1; subgradient: 0.3).", above=0)] = None
     power: Annotated[
-        float | None,
-        number("Step n is step / n^power; 0, 0.5 or 1 (0.5).", at_least=0, at_most=1),
+        float | None, number("Step n is step / n^power: 0, 0.5, 1 (0.5).", at_least=0, at_most=1)
     ] = None
-    time: Annotated[
-        str | None, text("Column that orders a client's rows, for lags (order of the file).")
-    ] = None
-    no_intercept: Annotated[bool, flag("--no-intercept", "Do not append a constant feature.")] = (
-        False
+    edges: Annotated[str | None, file("head,tail or source,target: who sends to whom (drawn).")] = (
+        None
     )
-    edges: Annotated[
-        Path | None,
-        text("File head,tail or source,target: who sends to whom (drawn).", kind=Path),
-    ] = None
-    seed: Annotated[
-        int | None,
-        random_seed("Seed of the noise, for tests: who knows it can take the noise away (secret)."),
-    ] = field(default=None, repr=False)
-    evaluate: Annotated[
-        bool, flag("--evaluate", "Also measure errors on the data, which is not protected.")
-    ] = False
-    keep_private: Annotated[
-        bool, flag("--keep-private", "Also write the models without noise: not protected.")
-    ] = False
+    seed: Annotated[int | None, random_seed("Of the noise, for tests (secret).")] = field(
+        default=None, repr=False
+    )
+    evaluate: Annotated[bool, flag("--evaluate", "Also measure errors: not protected.")] = False
+    keep_private: Annotated[bool, flag("--keep-private", "Also write unprotected models.")] = False
     x64: Annotated[bool, flag("--x64", "Compute in float64.")] = False
 
     def check_together(self) -> None:
         """Check how options go together."""
+        told = None
         for name in ("rho", "step", "power"):
             if getattr(self, name) is not None and name not in METHODS[self.method]:
-                raise self.mistake(f"{self.method} has no {{{name}}}; leave it out", "method")
+                told = f"{self.method} has no {{{name}}}; leave it out"
         if self.method == P_ADMM and self.loss == "absolute":
-            raise self.mistake(
-                "p-admm needs a smooth loss, but {loss} is absolute; take {loss} huber, or "
-                "{method} zcdp-nfl",
-                "method",
-            )
-        if self.method == P_ADMM and self.l1 != 0:
-            raise self.mistake(
-                f"p-admm needs {{l1}} 0, but it is {self.l1:g}; take {{method}} zcdp-nfl", "method"
-            )
+            told = "p-admm needs a smooth loss, but {loss} is absolute; take {loss} huber, or "
+            told += "{method} zcdp-nfl"
+        elif self.method == P_ADMM and self.l1 != 0:
+            told = f"p-admm needs {{l1}} 0, but it is {self.l1:g}; take {{method}} zcdp-nfl"
+        if told is not None:
+            raise self.mistake(told, "method")
 
     def wide(self) -> bool:
         """Return what was asked for."""
@@ -138,8 +102,6 @@ class PrivateSettings(Settings):
 
     def read(self, path: Path) -> "Observations":
         """Read the samples of all clients."""
-        if self.edges is not None and self.edges.is_file():
-            edge_columns(self.edges)
         from fedjax_admm.trials.solve.private._clients import read_clients
 
         return read_clients(path, self)

@@ -42,21 +42,13 @@ def _draw_grid(axes: Axes, choice: Choice) -> None:
     axes.axhline(choice.errors[BIASES], label=f"{BIASES}, validation", **LEVEL)
     shown = np.where(np.isfinite(choice.grid_errors), choice.grid_errors, np.nan)
     whole = choice.grid_rounds == choice.grid_rounds.max()
-    label = f"{FEDMC}, validation"
-    axes.plot(choice.grid, shown, label=label, markersize=5, **{**FIRST, "marker": "s"})
+    look = {**FIRST, "marker": "s", "markersize": 5}
+    axes.plot(choice.grid, shown, label=f"{FEDMC}, validation", **look)
     if not whole.all():
-        early = {**FIRST, "marker": "s", "linestyle": "none", "markersize": 5}
-        early["markerfacecolor"] = "white"
-        axes.plot(choice.grid[~whole], shown[~whole], label="stopped early", zorder=5, **early)
-    axes.plot(
-        choice.beta,
-        choice.errors[FEDMC],
-        "o",
-        markersize=13,
-        fillstyle="none",
-        color=RED,
-        markeredgewidth=1.6,
-        label=f"chosen: {choice.beta:.3g}",
-    )
+        look |= {"linestyle": "none", "markerfacecolor": "white", "zorder": 5}
+        axes.plot(choice.grid[~whole], shown[~whole], label="stopped early", **look)
+    look = {"markersize": 13, "fillstyle": "none", "color": RED, "markeredgewidth": 1.6}
+    chosen = choice.beta, choice.errors[FEDMC]
+    axes.plot(*chosen, "o", label=f"chosen: {choice.beta:.3g}", **look)
     axes.set_xscale("log")
     axes.set_xlabel("beta")

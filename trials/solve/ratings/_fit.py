@@ -42,6 +42,7 @@ GRID = (0.1, 0.23, 0.52, 1.2, 2.7, 6.1, 14.0, 32.0)  # for beta="auto", times `f
 TRAIN = 0.8  # share of each client's ratings that is learnt from
 FEDMC, FRESH = "FedMC-ADMM", "FedMC-ADMM, fresh users"
 MEAN, ITEMS, BIASES = "global mean", "item means", "damped user and item biases"
+CURVE = ("round", "training_error", "test_error", "objective", "numbers_up", "numbers_down")
 KNOWN = 5  # an item needs so many ratings to be recommended
 _SWEEPS = 20  # of the biases
 _MORE = 4  # the fit to all ratings takes a fourth of the rounds more
@@ -121,13 +122,11 @@ class RatingsFit:
 
 def read_table(path: Path, settings: RatingsSettings) -> tuple[Ratings, list[int]]:
     """Read a file of ratings, and find the positions of the users of `settings.top` in it."""
-    user, item, rating = settings.user, settings.item, settings.rating
-    table = read_ratings(path, user=user, item=item, rating=rating)
+    columns = {name: getattr(settings, name) for name in ("user", "item", "rating")}
+    table = read_ratings(path, **columns)
     if table.values.min() == table.values.max():
-        raise InputError(
-            f"{path}: ratings must differ, but all are {table.values[0]:g}; there is nothing to "
-            "learn."
-        )
+        told = f"{path}: ratings must differ, but all are {table.values[0]:g}"
+        raise InputError(told, remedy="there is nothing to learn")
     try:
         return table, [table.user(identity) for identity in settings.top or ()]
     except InputError as error:
@@ -178,14 +177,11 @@ def fitted_to(settings: RatingsSettings, table: Ratings) -> RatingsSettings:
 
 def check_size(table: Ratings, settings: RatingsSettings) -> None:
     """Check that the settings fit a table, and its factors into memory."""
-    clients = fitted_to(settings, table).clients
+    rank, clients = settings.rank, fitted_to(settings, table).clients
     assert clients is not None
-    settings.check_memory(
-        f"a model of {len(table)} ratings of {{rank}} {settings.rank} with {clients} {{clients}}",
-        float(settings.rank) * (table.num_users + 2.0 * clients * table.num_items)
-        + 6.0 * len(table),
-        "take fewer {clients}, or a smaller {rank}",
-    )
+    numbers = float(rank) * (table.num_users + 2.0 * clients * table.num_items) + 6.0 * len(table)
+    what = f"a model of {len(table)} ratings of {{rank}} {rank} with {clients} {{clients}}"
+    settings.check_memory(what, numbers, "take fewer {clients}, or a smaller {rank}")
 
 
 def beta_grid(problem: MatrixCompletion) -> np.ndarray:
@@ -218,11 +214,10 @@ def _chosen(tuning: MatrixCompletion, settings: RatingsSettings) -> Choice:
     """Search a beta on the training ratings, split once more."""
     validated = _number(tuning.held_out)
     if not validated:
-        raise settings.mistake(
+        told = (
             f"{settings.validation:g} leaves no rating to judge {{beta}} by; take a larger share, "
-            "or fewer {clients}",
-            "validation",
         )
+        raise settings.mistake(told + "or fewer {clients}", "validation")
     grid = beta_grid(tuning) if settings.beta == AUTO else np.array([settings.beta])
     with workers() as pool:
         baselines = pool.submit(_baseline_errors, tuning)
@@ -280,18 +275,11 @@ def _judged(
     sent = totals(solver.traffic(problem), trace["messages"])
     total = int(sent.up[-1] + sent.down[-1])
     errors = {FEDMC: records[-1], FRESH: fresh, **others}
+    pairs = {name: (each["error"], each["raw_error"]) for name, each in errors.items()}
+    trace |= {"test_error": trace["error"], "numbers_up": sent.up, "numbers_down": sent.down}
     verdict = Verdict(
-        errors={
-            name: (float(each["error"]), float(each["raw_error"])) for name, each in errors.items()
-        },
-        curve={
-            "round": trace["round"],
-            "training_error": trace["training_error"],
-            "test_error": trace["error"],
-            "objective": trace["objective"],
-            "numbers_up": sent.up,
-            "numbers_down": sent.down,
-        },
+        errors={name: (float(error), float(raw)) for name, (error, raw) in pairs.items()},
+        curve={name: trace[name] for name in CURVE},
         sent={FEDMC: total, FRESH: total, **_baseline_numbers(problem)},
         tested=_number(problem.held_out),
     )
@@ -307,8 +295,7 @@ def _fitted(
         fitted = damped_biases(problem, sweeps=_SWEEPS)
     else:
         solver, rounds = _solver(settings, choice.beta), settings.rounds
-        key = key_of(settings, 2)
-        every = records_every(settings)
+        key, every = key_of(settings, 2), records_every(settings)
         rounds += -(-rounds // (_MORE * every)) * every
         _, state = advanced(solver, problem, key, settings, rounds, state, watched=False)
         fitted, _ = fresh_factors(solver, problem, state)
@@ -331,16 +318,14 @@ def _problem(
 ) -> MatrixCompletion:
     """Spread users over clients and split; whatever the shares, clients have the same users."""
     assert settings.clients is not None
+    # One shape is compiled once. A large table has rather no room to spare.
+    how = {"train": train, "validation": validation, "room": len(table) <= _ROOMY}
     try:
-        key, clients = key_of(settings, 0), settings.clients
-        # One shape is compiled once. A large table has rather no room to spare.
-        how = {"train": train, "validation": validation, "room": len(table) <= _ROOMY}
-        problem = matrix_completion(table, key, clients=clients, **how)
+        return matrix_completion(table, key_of(settings, 0), clients=settings.clients, **how)
     except InputError as error:
         if error.argument == "ratings":  # whatever the number of clients
             raise
         raise settings.mistake(f"{settings.clients}: {error}", "clients") from None
-    return problem
 
 
 def _solver(settings: RatingsSettings, beta: float) -> FedMCADMM:
@@ -394,8 +379,10 @@ def _number(listed: ClientRatings) -> int:
 
 def _check_finite(finite: Any, betas, settings: RatingsSettings) -> None:
     if not finite:
-        shown = ", ".join(f"{beta:g}" for beta in betas)
-        raise settings.mistake(
-            f"with {{beta}} {shown} the factors are not finite after {settings.rounds} rounds; "
-            "take a {beta} nearer to 1e5, or the {lam} and {gamma} that are usual"
+        told = (
+            f"with {{beta}} {', '.join(f'{beta:g}' for beta in betas)} the factors are not finite "
         )
+        told += (
+            f"after {settings.rounds} rounds; take a {{beta}} nearer to 1e5, or the {{lam}} and "
+        )
+        raise settings.mistake(told + "{gamma} that are usual")

@@ -1,11 +1,11 @@
 """What `solve ratings` tells and writes: factors, curve, errors."""
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterator, Sequence
 
 import numpy as np
 
 from fedjax_admm.trials.solve._command import MODELS, Rows, Solution
-from fedjax_admm.trials.solve._words import amount, ignored_told, span
+from fedjax_admm.trials.solve._words import amount, ignored_told, sentences, span
 from fedjax_admm.trials.solve.ratings._figure import draw_ratings_fit
 from fedjax_admm.trials.solve.ratings._fit import (
     BIASES,
@@ -17,41 +17,33 @@ from fedjax_admm.trials.solve.ratings._fit import (
     RatingsFit,
     recommended,
 )
-from fedjax_admm.trials.solve.ratings._settings import AUTO
+from fedjax_admm.trials.solve.ratings._settings import AUTO, RatingsSettings
 
-FACTORS, CURVE = "factors.npz", "curve.csv"
+FACTORS, CURVE = RatingsSettings.tables
 _FEW = 30  # errors of fewer ratings tell little
 _TIE = 0.002  # errors that differ by less count as equal
+say = sentences(__file__)
 
 
 def solution(fit: RatingsFit, shown: Sequence[int], title: str) -> Solution:
     """Return the text and the files of a completed table; `shown` are positions of users."""
-    table, factors, choice, curve = fit.table, fit.factors, fit.choice, fit.verdict.curve
+    table, factors, choice, counts = fit.table, fit.factors, fit.choice, fit.factors.counts
+    parts = ("users", "items", "clients", "mean", "deviation")
+    arrays = {name: np.asarray(getattr(factors, name)) for name in parts}
+    tried = zip(choice.grid, choice.grid_errors, choice.grid_rounds, strict=True)
+    names = ("beta", "validation", "rounds")
     return Solution(
         settings=fit.settings,
         text=summary(fit, shown),
-        tables={
-            MODELS: _factor_rows(fit),
-            CURVE: [list(curve), *zip(*curve.values(), strict=True)],
-        },
-        arrays={
-            FACTORS: {
-                "users": factors.users,
-                "items": factors.items,
-                "user_ids": table.user_ids,
-                "item_ids": table.item_ids,
-                "clients": factors.clients,
-                "mean": np.array(factors.mean),
-                "deviation": np.array(factors.deviation),
-            }
-        },
+        tables={MODELS: _factor_rows(fit), CURVE: fit.verdict.curve},
+        arrays={FACTORS: {**arrays, "user_ids": table.user_ids, "item_ids": table.item_ids}},
         draw=lambda: draw_ratings_fit(fit, _title(fit, title)),
         data={
             "ratings": len(table),
             "users": table.num_users,
             "items": table.num_items,
             "ratings_per_client": {
-                name: getattr(factors.counts, name)() for name in ("min", "mean", "max")
+                name: getattr(counts, name)() for name in ("min", "mean", "max")
             },
             "mean": factors.mean,
             "deviation": factors.deviation,
@@ -62,10 +54,7 @@ def solution(fit: RatingsFit, shown: Sequence[int], title: str) -> Solution:
         result={
             "model": choice.model,
             "beta": choice.beta,
-            "grid": [
-                {"beta": beta, "validation": error, "rounds": rounds}
-                for beta, error, rounds in _tried(choice)
-            ],
+            "grid": [dict(zip(names, each, strict=True)) for each in tried],
             "errors": {name: scores._asdict() for name, scores in fit.scores.items()},
         },
     )
@@ -73,7 +62,10 @@ def solution(fit: RatingsFit, shown: Sequence[int], title: str) -> Solution:
 
 def summary(fit: RatingsFit, shown: Sequence[int] = ()) -> str:
     """Return the text that a person reads, with the best items of the users at some positions."""
-    lines = [*_result_told(fit), "", *_data_told(fit), ""]
+    told = "asked" if fit.settings.model != AUTO else "fedmc" if fit.choice.model == FEDMC else ""
+    errors = {"fedmc": fit.choice.errors[FEDMC], "biases": fit.choice.errors[BIASES]}
+    names = (fit.choice.model,) if told == "asked" else (FEDMC, BIASES)
+    lines = [say(told or "biases", *names, **errors), "", *_data_told(fit), ""]
     if len(fit.choice.grid) > 1:
         lines += [*_grid_told(fit.choice), ""]
     lines += [*_scores_told(fit), *_remarks(fit)]
@@ -83,131 +75,73 @@ def summary(fit: RatingsFit, shown: Sequence[int] = ()) -> str:
     return "\n".join(lines)
 
 
-def _result_told(fit: RatingsFit) -> list[str]:
-    """Say which model was fitted to all ratings, and why."""
-    choice, errors = fit.choice, fit.choice.errors
-    biases, chosen = errors[BIASES], errors[FEDMC]
-    if fit.settings.model != AUTO:
-        return [f"The result is that of the {choice.model}, as --model says."]
-    if choice.model == FEDMC:
-        return [
-            f"The result is that of {FEDMC}: on the ratings that choose it errs by {chosen:.4f}, "
-            f"the {BIASES} by {biases:.4f}."
-        ]
-    return [
-        f"The {BIASES} predict better than {FEDMC} here: on the ratings that choose they err by "
-        f"{biases:.4f}, {FEDMC} by {chosen:.4f}.",
-        "So the result is that of the biases: mean + b of the user + c of the item, with factors "
-        "(b, 1) and (1, c). For the other factors add --model fedmc.",
-    ]
+def _data_told(fit: RatingsFit) -> Iterator[str]:
+    table, factors, settings, tested = fit.table, fit.factors, fit.settings, fit.verdict.tested
+    members, counts, users = np.bincount(factors.clients), factors.counts, table.num_users
+    size = {"ratings": len(table), "items": table.num_items, "users": amount(users, "user")}
+    yield say("table", f=factors, low=table.values.min(), high=table.values.max(), **size)
+    yield from ignored_told(table.ignored)
+    yield say(
+        "clients",
+        clients=amount(settings.clients, "client"),
+        members=span(members),
+        users="users" if members.max() > 1 else "user",
+        counts=span(counts),
+        mean=counts.mean(),
+        sampled=settings.sampled,
+        rounds=amount(settings.rounds, "round"),
+    )
+    yield say("split", choice=fit.choice, rest=len(table) - tested, tested=tested)
 
 
-def _data_told(fit: RatingsFit) -> list[str]:
-    table, factors, settings = fit.table, fit.factors, fit.settings
-    low, high = table.values.min(), table.values.max()
-    members, counts = np.bincount(factors.clients), factors.counts
-    split, tested = fit.choice, fit.verdict.tested
-    return [
-        f"{len(table)} ratings from {low:g} to {high:g} of {table.num_items} items by "
-        f"{amount(table.num_users, 'user')}: mean {factors.mean:.4g}, standard deviation "
-        f"{factors.deviation:.4g}.",
-        *ignored_told(table.ignored),
-        f"{amount(settings.clients, 'client')} with {span(members)} "
-        f"{'users' if members.max() > 1 else 'user'} and {span(counts)} "
-        f"ratings each (mean {counts.mean():.4g}); {settings.sampled} at random in each of "
-        f"{amount(settings.rounds, 'round')}.",
-        f"To judge beta: {split.fitted} ratings to learn from, {split.validated} held out. "
-        f"For the test: {len(table) - tested} to learn from, {tested} held out.",
-    ]
-
-
-def _tried(choice: Choice) -> Iterable[tuple[float, float, int]]:
-    """Return beta, error and rounds of all betas that were tried."""
-    return zip(choice.grid, choice.grid_errors, choice.grid_rounds, strict=True)
-
-
-def _grid_told(choice: Choice) -> list[str]:
-    lines = [f"{'beta':>10}   validation error of {FEDMC}"]
-    for beta, error, rounds in _tried(choice):
+def _grid_told(choice: Choice) -> Iterator[str]:
+    yield f"{'beta':>10}   validation error of {FEDMC}"
+    tried = zip(choice.grid, choice.grid_errors, choice.grid_rounds, strict=True)
+    for beta, error, rounds in tried:
         mark = "   <- chosen" if beta == choice.beta else ""
         if rounds < choice.grid_rounds.max():
             mark = f"   after {amount(rounds, 'round')}, when others led"
-        lines.append(f"{beta:>10.3g}   {_error(error)}{mark}")
+        yield f"{beta:>10.3g}   {_error(error)}{mark}"
     for end, side, factor in ((0, "smallest", 0.1), (-1, "largest", 10)):
         if choice.beta == choice.grid[end]:
-            lines.append(
-                f"The {side} beta of the grid was best: try --beta {factor * choice.beta:.2g} too, "
-                "and compare the validation errors."
-            )
-    return lines
+            yield say("edge_of_grid", side=side, beta=factor * choice.beta)
 
 
-def _scores_told(fit: RatingsFit) -> list[str]:
-    lines = [
-        "Root mean square errors in standard deviations of the ratings learnt from, and in stars",
-        f"  {'':<28}{'validation':>10}{'test':>9}{'in stars':>10}{'numbers sent':>18}",
-    ]
-    for name, (validation, test, stars, sent) in fit.scores.items():
-        lines.append(f"  {name:<28}{_error(validation):>10}{test:>9.4f}{stars:>10.4f}{sent:>18,}")
-    lines.append(
-        f"Fresh users: each client takes {amount(fit.settings.inner_steps, 'more step')} against "
-        "the last V, and sends nothing."
-    )
-    return lines
+def _scores_told(fit: RatingsFit) -> Iterator[str]:
+    yield say("errors")
+    yield f"  {'':<28}{'validation':>10}{'test':>9}{'in stars':>10}{'numbers sent':>18}"
+    for name, (validation, *others) in fit.scores.items():
+        yield say("scores", name, _error(validation), *others)
+    yield say("fresh", amount(fit.settings.inner_steps, "more step"))
 
 
-def _remarks(fit: RatingsFit) -> list[str]:
-    scores, settings = fit.scores, fit.settings
-    best = min(scores, key=lambda name: scores[name].test)
-    lines = [f"Best on the test ratings, which chose nothing: {best} ({scores[best].test:.4f})."]
-    lead = scores[BIASES].test - scores[FEDMC].test
+def _remarks(fit: RatingsFit) -> Iterator[str]:
+    settings, choice = fit.settings, fit.choice
+    errors = {name: scores.test for name, scores in fit.scores.items()}
+    best = min(errors, key=errors.__getitem__)
+    yield say("best", best, errors[best])
+    lead, last = errors[BIASES] - errors[FEDMC], {"fedmc": errors[FEDMC], "fresh": errors[FRESH]}
     if lead < _TIE:
         verdict = "are better than" if lead <= -_TIE else "are as good as"
-        lines.append(
-            f"The {BIASES} {verdict} {FEDMC}: {scores[BIASES].test:.4f} against "
-            f"{scores[FEDMC].test:.4f}, and {scores[FRESH].test:.4f} with fresh users."
-        )
+        yield say("rivals", BIASES, FEDMC, verdict=verdict, biases=errors[BIASES], **last)
     if not (fit.factors.items.any() and fit.factors.users.any()):
-        lines.append("All factors are 0: take a smaller --lam or --gamma.")
-    elif scores[FEDMC].test >= scores[MEAN].test:
-        lines.append(
-            f"{FEDMC} is no better than the {MEAN}: these ratings are too few for --rank "
-            f"{settings.rank}, or ask for another --beta, --lam or --gamma."
-        )
-    if min(fit.choice.validated, fit.verdict.tested) < _FEW:
-        lines.append(
-            f"Only {fit.choice.validated} ratings chose and {fit.verdict.tested} tested: which "
-            "beta and model are best here is mostly chance."
-        )
+        yield say("zero")
+    elif errors[FEDMC] >= errors[MEAN]:
+        yield say("no_better", FEDMC, MEAN, rank=settings.rank)
+    if min(choice.validated, fit.verdict.tested) < _FEW:
+        yield say("few", choice.validated, fit.verdict.tested)
     if settings.penalty == "nonnegative":
-        lines.append(
-            "Factors that are not negative predict no rating below the mean: most of what others "
-            "learn is out of reach."
-        )
-    up, down = (int(fit.verdict.curve[name][-1]) for name in ("numbers_up", "numbers_down"))
-    return [
-        *lines,
-        "All errors are of one split: repeat with another --seed before trusting a small "
-        "difference.",
-        f"{FEDMC} sent {up:,} numbers up (W and Y) and {down:,} down (V).",
-        "Means and biases were found in one place; the table says what clients would send.",
-        "Ratings and users' factors stay with their client, but W and Y reveal which items it has "
-        "rated.",
-    ]
+        yield say("nonnegative")
+    sent = (int(fit.verdict.curve[name][-1]) for name in ("numbers_up", "numbers_down"))
+    yield say("ends", FEDMC, *sent)
 
 
-def _items_told(fit: RatingsFit, user: int, items: Sequence[int]) -> list[str]:
+def _items_told(fit: RatingsFit, user: int, items: Sequence[int]) -> Iterator[str]:
     table = fit.table
-    name = f"User {table.user_ids[user]!s}"
-    names = [str(table.item_ids[item]) for item in items]
-    if not items:
-        return [f"{name} has rated all items that have at least {KNOWN} ratings."]
+    yield say("items" if items else "rated_all", table.user_ids[user], KNOWN)
     stars = np.clip(fit.factors.stars(user), table.values.min(), table.values.max())
-    return [
-        f"{name}: best predictions (stars) for items it has not rated, of those with at least "
-        f"{KNOWN} ratings",
-        *(f"  item {it:<12} {stars[item]:.2f}" for it, item in zip(names, items, strict=True)),
-    ]
+    for item in items:
+        yield say("item", str(table.item_ids[item]), stars[item])
 
 
 def _factor_rows(fit: RatingsFit) -> Rows:
@@ -222,14 +156,10 @@ def _factor_rows(fit: RatingsFit) -> Rows:
 
 
 def _title(fit: RatingsFit, name: str) -> str:
-    table, settings = fit.table, fit.settings
-    return (
-        f"{name}: {len(table)} ratings, {table.num_users} users, "
-        f"{table.num_items} items\n"
-        f"{FEDMC} with beta {fit.choice.beta:.3g}, rank {settings.rank}, {settings.penalty}; "
-        f"{settings.sampled} of {amount(settings.clients, 'client')} per round, seed "
-        f"{settings.seed}"
-    )
+    table, clients = fit.table, amount(fit.settings.clients, "client")
+    size = {"ratings": len(table), "users": table.num_users, "items": table.num_items}
+    how = {"method": FEDMC, "beta": fit.choice.beta, "s": fit.settings, "clients": clients}
+    return say("title", title=name, **size, **how)
 
 
 def _error(value: float | None) -> str:

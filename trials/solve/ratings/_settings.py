@@ -1,7 +1,8 @@
 """The options of `solve ratings`."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, ClassVar
 
@@ -28,7 +29,13 @@ PENALTIES: dict[str, Callable[[float], Any]] = {
         penalties.squared_l2(weight), penalties.non_negative()
     ),
 }
-_LARGEST = 1e30
+_LARGEST, _MODELS = 1e30, (AUTO, "fedmc", "biases")
+_BETA: dict[str, Any] = {"at_least": 1 / _LARGEST, "at_most": _LARGEST, "word": AUTO}
+weight = partial(number, at_least=0, at_most=_LARGEST)
+
+
+def _texts(users: Iterable[Any]) -> tuple[str, ...]:
+    return tuple(map(str, users))
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -37,53 +44,28 @@ class RatingsSettings(Settings):
 
     family: ClassVar[str] = "ratings"
     reads: ClassVar[str] = "File of ratings: user, item, rating; CSV, Parquet, MovieLens, gzip."
+    tables: ClassVar[tuple[str, ...]] = ("factors.npz", "curve.csv")
 
     user: Annotated[str | None, text("Column of users: numbers or texts (the usual names).")] = None
     item: Annotated[str | None, text("Column of items, likewise.")] = None
     rating: Annotated[str | None, text("Column of the ratings.")] = None
-    clients: Annotated[
-        int | None, whole("Clients that share the users (100, or the number of users).")
-    ] = None
-    sampled: Annotated[
-        int | None, whole("Clients that take part in a round (a tenth of them).")
-    ] = None
+    clients: Annotated[int | None, whole("Clients that share the users (100, if there are).")] = (
+        None
+    )
+    sampled: Annotated[int | None, whole("Clients that take part in a round (a tenth).")] = None
     rank: Annotated[int, whole("Numbers per user and per item.")] = 5
     rounds: Annotated[int, whole("Rounds of FedMC-ADMM.", at_most=MOST_ROUNDS)] = 400
     inner_steps: Annotated[int, whole("Steps per block of a client in a round.")] = 10
     penalty: Annotated[str, choice("Penalty on users' and items' factors.", PENALTIES)] = "l2"
-    lam: Annotated[
-        float, number("Weight of the penalty on users' factors.", at_least=0, at_most=_LARGEST)
-    ] = 1e-6
-    gamma: Annotated[
-        float, number("Weight of the penalty on items' factors.", at_least=0, at_most=_LARGEST)
-    ] = 1e-6
-    beta: Annotated[
-        Any,
-        number(
-            "Weight of the clients' agreement; useful ones are about 1e5.",
-            at_least=1 / _LARGEST,
-            at_most=_LARGEST,
-            word=AUTO,
-        ),
-    ] = AUTO
-    model: Annotated[
-        str,
-        choice(
-            "Model that is fitted to all ratings; auto: the one that validates better.",
-            (AUTO, "fedmc", "biases"),
-        ),
-    ] = AUTO
-    validation: Annotated[
-        float, number("Share of the training ratings that judges beta.", above=0, below=1)
-    ] = 0.1
+    lam: Annotated[float, weight("Weight of the penalty on users' factors.")] = 1e-6
+    gamma: Annotated[float, weight("Weight of the penalty on items' factors.")] = 1e-6
+    beta: Annotated[Any, number("Weight of the clients' agreement; about 1e5.", **_BETA)] = AUTO
+    model: Annotated[str, choice("Model of all ratings; auto: the better.", _MODELS)] = AUTO
+    validation: Annotated[float, number("Share that judges beta.", above=0, below=1)] = 0.1
     seed: Annotated[int, random_seed("Seed of the split and of all draws.")] = 2025
     top: Annotated[
         list[str] | None,
-        text(
-            "A user: print its best unrated items; repeatable.",
-            metavar="USER",
-            kind=lambda users: tuple(map(str, users)),
-        ),
+        text("A user whose best unrated items are printed; repeatable.", "USER", _texts),
     ] = None
     top_count: Annotated[int, whole("How many items --top prints.")] = 10
 
