@@ -96,7 +96,8 @@ def sample_factor(matrix: Array, target: Array) -> SampleFactor:
         _, values, rows = np.linalg.svd(np.asarray(fixed, np.float64), full_matrices=False)
         basis = np.swapaxes(rows, -1, -2)
     rounding = max(matrix.shape[-2:]) * jnp.finfo(values.dtype).eps
-    values = values * (values > rounding * values.max(-1, initial=0, keepdims=True))
+    seen = values > rounding * values.max(-1, initial=0, keepdims=True)
+    values = values * seen.astype(values.dtype)
     basis, values = jnp.asarray(basis, matrix.dtype), jnp.asarray(values, matrix.dtype)
     return SampleFactor(matrix, target, basis, values * values)
 
@@ -202,10 +203,15 @@ class _Task(NamedTuple):
         moved = times(self.scales(unit)[0] * s, self.factor.basis.mT)
         return residuals(self.point + moved, self.factor)
 
+    def pull(self, s, unit):
+        """Return `V G^(1/2) s`, which is x - v but for the units: V need not be quite orthogonal."""
+        return times(jnp.sqrt(self.scales(unit)[1]) * s, self.factor.basis.mT)
+
     def slope(self, s, w, unit):
         """Return G s + S V^T A^T w."""
         scale, share = self.scales(unit)
-        return share * s + scale * times(times(w, self.factor.matrix), self.factor.basis)
+        back = times(times(w, self.factor.matrix), self.factor.basis)
+        return jnp.sqrt(share) * times(self.pull(s, unit), self.factor.basis) + scale * back
 
     def change(self, ds, unit):
         """Return A V S ds."""
@@ -221,9 +227,8 @@ class _Task(NamedTuple):
         """Return the inverse of `G + S V^T A^T diag(weights) A V S + ridge`."""
         scale, share = self.scales(unit)
         sides = times(self.factor.matrix, self.factor.basis)
-        gram = times(sides.mT * weights[..., None, :], sides)
-        gram = scale[..., :, None] * gram * scale[..., None, :]
-        return _inverse(gram + (share + ridge)[..., None] * jnp.eye(share.shape[-1], dtype=gram.dtype))
+        sides = sides.reshape((1,) * (weights.ndim - 1) + sides.shape) * scale[..., None, :]
+        return _inverse(_diagonal(share + ridge) + times(sides.mT, weights[..., None] * sides))
 
 
 def _length(*parts):
@@ -250,14 +255,12 @@ def _searched(task, rounds, start):
         slope = task.slope(s, y - task.prox(y, unit), unit)
         inverse = task.inverse(task.bend(y, unit), unit, ridge)
         ds = -_applied(inverse, slope)
-        dy, flat = task.change(ds, unit), task.scales(unit)[1]
+        dy, pull, dpull = task.change(ds, unit), task.pull(s, unit), task.pull(ds, unit)
 
         def rise(length):
             moved = y + length * dy
-            moved = moved - task.prox(moved, unit)
-            return jnp.sum(ds * flat * (s + length * ds), -1, keepdims=True) + jnp.sum(
-                dy * moved, -1, keepdims=True
-            )
+            parts = dpull * (pull + length * dpull), dy * (moved - task.prox(moved, unit))
+            return jnp.sum(jnp.concatenate(parts, -1), -1, keepdims=True)
 
         def halve(ends, _):
             low, high = ends
@@ -341,15 +344,18 @@ def _applied(matrix, vector):
     return times(matrix, vector[..., None])[..., 0]
 
 
+_diagonal = jnp.vectorize(jnp.diag, signature="(k)->(k,k)")
+
+
+@partial(jnp.vectorize, signature="(k,k)->(k,k)")
 def _inverse(matrix):
-    """Invert positive definite matrices by Gauss-Jordan elimination."""
+    """Invert a positive definite matrix by Gauss-Jordan elimination."""
     places = jnp.arange(matrix.shape[-1])
 
     def eliminate(a, k):
         here = places == k
-        row, column = jnp.take(a, k, axis=-2), jnp.take(a, k, axis=-1)
-        scaled = jnp.where(here, 1, row) / jnp.take(row, k, axis=-1)[..., None]
-        rest = jnp.where(here | here[:, None], 0, a)
-        return rest - jnp.where(here, -1, column)[..., :, None] * scaled[..., None, :], None
+        row, column = jnp.where(here, 1, a[k]) / a[k, k], jnp.where(here, -1, a[:, k])
+        rest = jnp.where(here[:, None] | here[None], 0, a)
+        return rest - column[:, None] * row[None], None
 
     return scan(eliminate, matrix, places)[0]
