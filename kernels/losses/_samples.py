@@ -157,7 +157,7 @@ def precompose_samples(prox: Callable[..., Array], rounds: int = 30) -> Callable
         off, apart = off - still[0], apart - still[1]
         along = times(apart, basis)
         outside, inside = apart - times(along, basis.mT), share * along
-        bend = task.bend(at, unit)
+        bend = task.force(at, unit)[1]
         ds, dw = _newton(
             task, unit, bend, off - bend * times(times(inside, basis.mT), fixed[2].matrix.mT),
             scale * spread(fixed[2].spectrum, point.ndim) * inside,
@@ -218,17 +218,28 @@ class _Task(NamedTuple):
         moved = times(self.scales(unit)[0] * ds, self.factor.basis.mT)
         return times(moved, self.factor.matrix.mT)
 
-    def bend(self, y, unit):
-        """Return 1 less the slope of the scalar map, in [0, 1]."""
-        slopes = jax.jvp(lambda y: self.prox(y, unit), (y,), (jnp.ones_like(y),))[1]
-        return 1 - jnp.clip(slopes, 0.0, 1.0)
+    def force(self, y, unit):
+        """Return `y - prox(y, t)`, which is t times a slope of the loss, and its derivative E.
 
-    def inverse(self, weights, unit, ridge):
-        """Return the inverse of `G + S V^T A^T diag(weights) A V S + ridge`."""
+        Away from kinks the derivative of the map by t is `-slope (1 - E)`: it has all digits of a
+        slope, of which the difference leaves none where y is much larger.
+        """
+        none, one = jnp.zeros_like(y), jnp.zeros_like(unit)
+        z, slopes = jax.jvp(self.prox, (y, unit), (none + 1, one))
+        change = jax.jvp(self.prox, (y, unit), (none, one + 1))[1]
+        slopes = jnp.clip(slopes, 0.0, 1.0)
+        smooth = slopes > 0.5
+        return jnp.where(smooth, -unit * change / jnp.where(smooth, slopes, 1.0), y - z), 1 - slopes
+
+    def inverse(self, weights, unit):
+        """Return the inverse of `G + S V^T A^T diag(weights) A V S`, with a ridge for rounding."""
         scale, share = self.scales(unit)
         sides = times(self.factor.matrix, self.factor.basis)
         sides = sides.reshape((1,) * (weights.ndim - 1) + sides.shape) * scale[..., None, :]
-        return _inverse(_diagonal(share + ridge) + times(sides.mT, weights[..., None] * sides))
+        system = _diagonal(share) + times(sides.mT, weights[..., None] * sides)
+        largest = jnp.max(jnp.diagonal(system, axis1=-2, axis2=-1), -1, keepdims=True, initial=0)
+        ridge = 64 * jnp.finfo(share.dtype).eps * largest * jnp.ones_like(share)
+        return _inverse(system + _diagonal(ridge))
 
 
 def _length(*parts):
@@ -239,49 +250,54 @@ def _searched(task, rounds, start):
     """Return s, w, the unit, and what remains of the optimality condition."""
     rest = residuals(task.point, task.factor)
     eps = jnp.finfo(rest.dtype).eps
-    ridge = 16 * eps ** (2 / 3)
 
     def condition(s, w, unit):
-        """Return r - prox(r + w), the slope, where they were looked at, and their size."""
-        r = task.sides(s, unit)
-        off, slope = r - task.prox(r + w, unit), task.slope(s, w, unit)
-        size = safe_ratio(_length(off, slope), _length(rest) + _length(r) + _length(w))
-        return off, slope, r + w, size
+        """Return r - prox(r + w), the slope, the bends, and their size relative to their terms."""
+        r, slope = task.sides(s, unit), task.slope(s, w, unit)
+        force, bend = task.force(r + w, unit)
+        kink = bend >= 0.5
+        off = jnp.where(kink, r - (r + w - force), force - w)
+        at, beside = jnp.where(kink, off, 0.0), jnp.where(kink, 0.0, off)
+        terms = sum(_length(jnp.where(kink, part, 0.0)) for part in (rest, r, w))
+        terms = safe_ratio(_length(at), terms)
+        weighed = _length(w) + _length(force) + _length(task.scales(unit)[1] * s)
+        return off, slope, bend, terms + safe_ratio(_length(beside, slope), weighed)
 
     def descend(carry):
         """Take a Newton step towards the minimiser of the smoothed loss."""
         s, w, unit, _, done = carry
         y = task.sides(s, unit) + w
-        slope = task.slope(s, y - task.prox(y, unit), unit)
-        inverse = task.inverse(task.bend(y, unit), unit, ridge)
-        ds = -_applied(inverse, slope)
+        force, bend = task.force(y, unit)
+        ds = -_applied(task.inverse(bend, unit), task.slope(s, force, unit))
         dy, pull, dpull = task.change(ds, unit), task.pull(s, unit), task.pull(ds, unit)
 
         def rise(length):
             moved = y + length * dy
-            parts = dpull * (pull + length * dpull), dy * (moved - task.prox(moved, unit))
+            parts = dpull * (pull + length * dpull), dy * task.force(moved, unit)[0]
             return jnp.sum(jnp.concatenate(parts, -1), -1, keepdims=True)
 
-        def halve(ends, _):
-            low, high = ends
+        def halve(ends):
+            low, high, done = ends
             middle = jnp.sqrt(low * high)
             falls = rise(middle) <= 0
-            return (jnp.where(falls, middle, low), jnp.where(falls, high, middle)), None
+            return jnp.where(falls, middle, low), jnp.where(falls, high, middle), done + 1
 
         one = jnp.ones_like(unit)
-        (low, _), _ = scan(halve, (1e-12 * one, 4 * one), length=_BISECTIONS)
-        length = jnp.where(jnp.abs(rise(one)) <= 0.5 * jnp.abs(rise(0 * one)), 1.0, low)
+        full = jnp.abs(rise(one)) <= 0.5 * jnp.abs(rise(0 * one))
+        searching = lambda ends: jnp.any(~full) & (ends[2] < _BISECTIONS)
+        low, _, _ = while_loop(searching, halve, (1e-12 * one, 4 * one, jnp.int32(0)))
+        length = jnp.where(full, 1.0, low)
         s, y = s + length * ds, y + length * dy
-        new = y - task.prox(y, unit)
+        new = task.force(y, unit)[0]
         left = _length(task.slope(s, new, unit))
-        enough = left <= 0.1 * _length(new - w) + 4 * eps * (_length(y) + _length(w))
+        enough = left <= 0.1 * _length(new - w) + 4 * eps * _length(new)
         return s, w, unit, enough, done + 1
 
     def unfinished(carry):
         return jnp.any(~carry[3]) & (carry[4] < _BETWEEN)
 
     def goes_on(carry):
-        return jnp.any(carry[4] > 16 * eps) & (carry[5] < rounds)
+        return jnp.any(carry[4] > 64 * eps) & (carry[5] < rounds)
 
     def improve(carry):
         s, w, unit, ratio, before, done = carry
@@ -289,11 +305,11 @@ def _searched(task, rounds, start):
         smooth = unit * ratio
         s = while_loop(unfinished, descend, (s, w, smooth, before < 0, jnp.int32(0)))[0]
         y = task.sides(s, smooth) + w
-        s, w = task.turned(s, y - task.prox(y, smooth), smooth, 1 / ratio)
+        s, w = task.turned(s, task.force(y, smooth)[0], smooth, 1 / ratio)
         new = fitting(task.sides(s, unit))
         s, w = task.turned(s, w, unit, new / unit)
-        off, slope, at, size = condition(s, w, new)
-        ds, dw = _newton(task, new, task.bend(at, new), off, slope)
+        off, slope, bend, size = condition(s, w, new)
+        ds, dw = _newton(task, new, bend, off, slope)
         jumped = condition(s + ds, w + dw, new)[3]
         better = jumped < _GAIN * size
         s, w = jnp.where(better, s + ds, s), jnp.where(better, w + dw, w)
@@ -326,8 +342,7 @@ def _newton(task, unit, bend, off, slope):
     eps = jnp.finfo(off.dtype).eps
     delta = eps ** (1 / 3)
     soft = 1 - bend + delta * bend
-    _, share = task.scales(unit)
-    inverse = task.inverse(bend / soft, unit, 16 * eps ** (2 / 3))
+    inverse = task.inverse(bend / soft, unit)
 
     def correct(carry, _):
         ds, dw = carry
