@@ -224,10 +224,9 @@ class _Task(NamedTuple):
         Away from kinks the derivative of the map by t is `-slope (1 - E)`: it has all digits of a
         slope, of which the difference leaves none where y is much larger.
         """
-        none, one = jnp.zeros_like(y), jnp.zeros_like(unit)
-        z, slopes = jax.jvp(self.prox, (y, unit), (none + 1, one))
-        change = jax.jvp(self.prox, (y, unit), (none, one + 1))[1]
-        slopes = jnp.clip(slopes, 0.0, 1.0)
+        z, along = jax.linearize(self.prox, y, unit)
+        slopes = jnp.clip(along(jnp.ones_like(y), jnp.zeros_like(unit)), 0.0, 1.0)
+        change = along(jnp.zeros_like(y), jnp.ones_like(unit))
         smooth = slopes > 0.5
         return jnp.where(smooth, -unit * change / jnp.where(smooth, slopes, 1.0), y - z), 1 - slopes
 
@@ -257,18 +256,18 @@ def _searched(task, rounds, start):
         force, bend = task.force(r + w, unit)
         kink = bend >= 0.5
         off = jnp.where(kink, r - (r + w - force), force - w)
-        at, beside = jnp.where(kink, off, 0.0), jnp.where(kink, 0.0, off)
-        terms = sum(_length(jnp.where(kink, part, 0.0)) for part in (rest, r, w))
-        terms = safe_ratio(_length(at), terms)
-        weighed = _length(w) + _length(force) + _length(task.scales(unit)[1] * s)
-        return off, slope, bend, terms + safe_ratio(_length(beside, slope), weighed)
+        at, *terms = (jnp.where(kink, part, 0.0) for part in (off, rest, r, w))
+        size = safe_ratio(_length(at), _length(*terms))
+        terms = w, force, task.scales(unit)[1] * s
+        return off, slope, bend, size + safe_ratio(_length(off - at, slope), _length(*terms))
 
     def descend(carry):
         """Take a Newton step towards the minimiser of the smoothed loss."""
         s, w, unit, _, done = carry
         y = task.sides(s, unit) + w
         force, bend = task.force(y, unit)
-        ds = -_applied(task.inverse(bend, unit), task.slope(s, force, unit))
+        slope = task.slope(s, force, unit)
+        ds = -_applied(task.inverse(bend, unit), slope)
         dy, pull, dpull = task.change(ds, unit), task.pull(s, unit), task.pull(ds, unit)
 
         def rise(length):
@@ -283,7 +282,7 @@ def _searched(task, rounds, start):
             return jnp.where(falls, middle, low), jnp.where(falls, high, middle), done + 1
 
         one = jnp.ones_like(unit)
-        full = jnp.abs(rise(one)) <= 0.5 * jnp.abs(rise(0 * one))
+        full = jnp.abs(rise(one)) <= 0.5 * jnp.abs(jnp.sum(ds * slope, -1, keepdims=True))
         searching = lambda ends: jnp.any(~full) & (ends[2] < _BISECTIONS)
         low, _, _ = while_loop(searching, halve, (1e-12 * one, 4 * one, jnp.int32(0)))
         length = jnp.where(full, 1.0, low)
