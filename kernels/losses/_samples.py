@@ -156,10 +156,15 @@ def precompose_samples(prox: Callable[..., Array], rounds: int = 30) -> Callable
         still, at = jax.lax.stop_gradient(((off, apart), r + w))
         off, apart = off - still[0], apart - still[1]
         along = times(apart, basis)
-        outside, inside = apart - times(along, basis.mT), share * along
+        # No direction is outside of a square basis: only rounding, which the step would enlarge.
+        square = basis.shape[-2] == basis.shape[-1]
+        outside, inside = apart - (apart if square else times(along, basis.mT)), share * along
         bend = task.force(at, unit)[1]
         ds, dw = _newton(
-            task, unit, bend, off - bend * times(times(inside, basis.mT), fixed[2].matrix.mT),
+            task,
+            unit,
+            bend,
+            off - bend * times(times(inside, basis.mT), fixed[2].matrix.mT),
             scale * spread(fixed[2].spectrum, point.ndim) * inside,
         )
         found = x - outside + times(scale * ds - inside, basis.mT)
@@ -318,7 +323,9 @@ def _searched(task, rounds, start):
         return s, w, new, jnp.where(slow, ratio / _CHANGE, ratio), size, done + 1
 
     def fitting(r):
-        unit = jnp.maximum(_length(rest), _length(r)) / rest.shape[-1] ** 0.5
+        """Return a unit: a mean size of residuals that few outliers do not raise."""
+        sizes = (jnp.mean(jnp.sqrt(jnp.abs(part)), -1, keepdims=True) for part in (rest, r))
+        unit = jnp.maximum(*sizes) ** 2
         unit = jnp.minimum(unit, task.step * jnp.max(task.factor.spectrum, initial=0))
         return jnp.where(unit > 0, unit, 1.0)
 
