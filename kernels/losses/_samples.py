@@ -28,9 +28,9 @@ from fedjax_admm.kernels.compiling import Size, checked
 from fedjax_admm.kernels.losses._spectrum import points_last, spread, take_back
 from fedjax_admm.kernels.matrices._decompositions import decompose, times
 
-# Newton steps between two changes of the multipliers; bisections of a step; corrections of a
-# Newton step at kinks; how fast the unit changes; what a Newton step has to leave of the condition.
-_BETWEEN, _BISECTIONS, _CORRECTIONS, _CHANGE, _GAIN = 20, 30, 6, 5.0, 0.1
+# Newton steps between two changes of the multipliers; corrections of a Newton step at kinks; how
+# fast the smoothing changes; what a Newton step has to leave of the condition.
+_BETWEEN, _CORRECTIONS, _CHANGE, _GAIN = 20, 6, 5.0, 0.1
 
 
 class SampleFactor(NamedTuple):
@@ -142,14 +142,15 @@ def precompose_samples(prox: Callable[..., Array], rounds: int = 30) -> Callable
             for part in matched(point, *parameters)[1:]
         )
         step = step * jnp.ones_like(point[..., :1])
-        first = None if start is None else matched(point, start)[1]
-        fixed = jax.lax.stop_gradient((point, step, wide, first, numbers))
-        task = _Task(*fixed[:3], partial(_scalar, prox, fixed[4]))
+        rest = residuals(point, wide)
+        first = jnp.zeros_like(rest) if start is None else matched(rest, start)[1]
+        fixed = jax.lax.stop_gradient((rest, step, wide, first, point, numbers))
+        task = _Task(*fixed[:3], partial(_scalar, prox, fixed[5]))
         s, w, unit, residual = _searched(task, rounds, fixed[3])
         # One more Newton step, of which only the derivative is kept: that of the root. A part of
         # the change of x is that of the conditions itself, so that nothing is divided by the step.
         basis, (scale, share) = fixed[2].basis, task.scales(unit)
-        x = fixed[0] + times(scale * s, basis.mT)
+        x = fixed[4] + times(scale * s, basis.mT)
         r = residuals(x, wide)
         off = r - _scalar(prox, numbers, r + w, unit)
         apart = x - point + step / unit * times(w, wide.matrix)
@@ -187,41 +188,31 @@ def _scalar(prox, numbers, y, unit):
 class _Task(NamedTuple):
     """What is solved, for points (..., n) with steps (..., 1); s and w as in the module's text."""
 
-    point: Array
+    rest: Array  # A v - b
     step: Array
     factor: SampleFactor
     prox: Callable[[Array, Array], Array]
 
     def scales(self, unit):
         """Return S and G, shape (..., k)."""
-        ratio, spectrum = self.step / unit, spread(self.factor.spectrum, self.point.ndim)
+        ratio, spectrum = self.step / unit, spread(self.factor.spectrum, self.rest.ndim)
         share = 1 / (1 + ratio * spectrum)
         return jnp.sqrt(jnp.where(spectrum > 0, ratio * share, 0.0)), share
 
-    def turned(self, s, w, unit, ratio):
-        """Return s and w for another unit."""
-        other = self.scales(unit * ratio)[0]
-        return s * safe_ratio(self.scales(unit)[0], other), w * ratio
-
-    def sides(self, s, unit):
-        """Return A x - b."""
+    def change(self, s, unit):
+        """Return A V S s."""
         moved = times(self.scales(unit)[0] * s, self.factor.basis.mT)
-        return residuals(self.point + moved, self.factor)
+        return times(moved, self.factor.matrix.mT)
 
     def pull(self, s, unit):
-        """Return `V G^(1/2) s`, which is x - v but for the units: V need not be quite orthogonal."""
+        """Return `V G^(1/2) s`, which is x - v in other units; V need not be quite orthogonal."""
         return times(jnp.sqrt(self.scales(unit)[1]) * s, self.factor.basis.mT)
 
     def slope(self, s, w, unit):
         """Return G s + S V^T A^T w."""
         scale, share = self.scales(unit)
-        back = times(times(w, self.factor.matrix), self.factor.basis)
-        return jnp.sqrt(share) * times(self.pull(s, unit), self.factor.basis) + scale * back
-
-    def change(self, ds, unit):
-        """Return A V S ds."""
-        moved = times(self.scales(unit)[0] * ds, self.factor.basis.mT)
-        return times(moved, self.factor.matrix.mT)
+        parts = jnp.sqrt(share), self.pull(s, unit), scale, times(w, self.factor.matrix)
+        return sum(a * times(b, self.factor.basis) for a, b in (parts[:2], parts[2:]))
 
     def force(self, y, unit):
         """Return `y - prox(y, t)`, which is t times a slope of the loss, and its derivative E.
@@ -231,19 +222,16 @@ class _Task(NamedTuple):
         """
         z, along = jax.linearize(self.prox, y, unit)
         slopes = jnp.clip(along(jnp.ones_like(y), jnp.zeros_like(unit)), 0.0, 1.0)
-        change = along(jnp.zeros_like(y), jnp.ones_like(unit))
         smooth = slopes > 0.5
-        return jnp.where(smooth, -unit * change / jnp.where(smooth, slopes, 1.0), y - z), 1 - slopes
+        small = along(jnp.zeros_like(y), -unit) / jnp.where(smooth, slopes, 1.0)
+        return jnp.where(smooth, small, y - z), 1 - slopes
 
     def inverse(self, weights, unit):
-        """Return the inverse of `G + S V^T A^T diag(weights) A V S`, with a ridge for rounding."""
+        """Return the inverse of `G + S V^T A^T diag(weights) A V S`."""
         scale, share = self.scales(unit)
         sides = times(self.factor.matrix, self.factor.basis)
         sides = sides.reshape((1,) * (weights.ndim - 1) + sides.shape) * scale[..., None, :]
-        system = _diagonal(share) + times(sides.mT, weights[..., None] * sides)
-        largest = jnp.max(jnp.diagonal(system, axis1=-2, axis2=-1), -1, keepdims=True, initial=0)
-        ridge = 64 * jnp.finfo(share.dtype).eps * largest * jnp.ones_like(share)
-        return _inverse(system + _diagonal(ridge))
+        return _inverse(times(sides.mT, weights[..., None] * sides) + _diagonal(share))
 
 
 def _length(*parts):
@@ -252,87 +240,76 @@ def _length(*parts):
 
 def _searched(task, rounds, start):
     """Return s, w, the unit, and what remains of the optimality condition."""
-    rest = residuals(task.point, task.factor)
-    eps = jnp.finfo(rest.dtype).eps
+    eps = jnp.finfo(start.dtype).eps
 
     def condition(s, w, unit):
         """Return r - prox(r + w), the slope, the bends, and their size relative to their terms."""
-        r, slope = task.sides(s, unit), task.slope(s, w, unit)
+        r, slope = task.rest + task.change(s, unit), task.slope(s, w, unit)
         force, bend = task.force(r + w, unit)
         kink = bend >= 0.5
         off = jnp.where(kink, r - (r + w - force), force - w)
-        at, *terms = (jnp.where(kink, part, 0.0) for part in (off, rest, r, w))
-        size = safe_ratio(_length(at), _length(*terms))
-        terms = w, force, task.scales(unit)[1] * s
+        at, *terms = (jnp.where(kink, part, 0.0) for part in (off, task.rest, r, w))
+        size, terms = safe_ratio(_length(at), _length(*terms)), (w, force, task.pull(s, unit))
         return off, slope, bend, size + safe_ratio(_length(off - at, slope), _length(*terms))
 
     def descend(carry):
-        """Take a Newton step towards the minimiser of the smoothed loss."""
+        """Take a Newton step towards the minimiser of the smoothed loss, shortened until it falls."""
         s, w, unit, _, done = carry
-        y = task.sides(s, unit) + w
+        y = task.rest + task.change(s, unit) + w
         force, bend = task.force(y, unit)
         slope = task.slope(s, force, unit)
         ds = -_applied(task.inverse(bend, unit), slope)
         dy, pull, dpull = task.change(ds, unit), task.pull(s, unit), task.pull(ds, unit)
 
-        def rise(length):
-            moved = y + length * dy
-            parts = dpull * (pull + length * dpull), dy * task.force(moved, unit)[0]
-            return jnp.sum(jnp.concatenate(parts, -1), -1, keepdims=True)
+        def long(length):
+            moved = task.force(y + length * dy, unit)[0]
+            parts = jnp.concatenate((dpull * (pull + length * dpull), dy * moved), -1)
+            rise = jnp.sum(parts, -1, keepdims=True)
+            return (rise > -0.1 * jnp.sum(ds * slope, -1, keepdims=True)) & (length > eps)
 
-        def halve(ends):
-            low, high, done = ends
-            middle = jnp.sqrt(low * high)
-            falls = rise(middle) <= 0
-            return jnp.where(falls, middle, low), jnp.where(falls, high, middle), done + 1
+        def shorten(length):
+            return jnp.where(long(length), length / 2, length)
 
-        one = jnp.ones_like(unit)
-        full = jnp.abs(rise(one)) <= 0.5 * jnp.abs(jnp.sum(ds * slope, -1, keepdims=True))
-        searching = lambda ends: jnp.any(~full) & (ends[2] < _BISECTIONS)
-        low, _, _ = while_loop(searching, halve, (1e-12 * one, 4 * one, jnp.int32(0)))
-        length = jnp.where(full, 1.0, low)
-        s, y = s + length * ds, y + length * dy
-        new = task.force(y, unit)[0]
-        left = _length(task.slope(s, new, unit))
-        enough = left <= 0.1 * _length(new - w) + 4 * eps * _length(new)
-        return s, w, unit, enough, done + 1
+        length = while_loop(lambda length: jnp.any(long(length)), shorten, jnp.ones_like(unit))
+        enough = _length(slope) <= 0.1 * _length(force - w) + 4 * eps * _length(force)
+        return s + length * ds, w, unit, enough, done + 1
 
-    def unfinished(carry):
-        return jnp.any(~carry[3]) & (carry[4] < _BETWEEN)
+    def improve(carry):
+        s, w, unit, ratio, before, done = carry
+        # The smoothed loss is minimised in a smaller unit, the condition is that of the unit.
+        s, w, smooth = turned(s, w, unit, ratio)
+        begin = (s, w, smooth, before < 0, jnp.int32(0))
+        s = while_loop(lambda c: jnp.any(~c[3]) & (c[4] < _BETWEEN), descend, begin)[0]
+        r = task.rest + task.change(s, smooth)
+        s, w, unit = turned(s, task.force(r + w, smooth)[0], smooth, fitting(r) / smooth)
+        off, slope, bend, size = condition(s, w, unit)
+        ds, dw = _newton(task, unit, bend, off, slope)
+        jumped = condition(s + ds, w + dw, unit)[3]
+        better = jumped < _GAIN * size
+        s, w = jnp.where(better, s + ds, s), jnp.where(better, w + dw, w)
+        size = jnp.where(better, jumped, size)
+        # The smaller the smoothing, the faster the multipliers.
+        slow = (size > 0.3 * before) & (ratio > eps ** (1 / 3))
+        return s, w, unit, jnp.where(slow, ratio / _CHANGE, ratio), size, done + 1
+
+    def turned(s, w, unit, ratio):
+        """Return s, w and the unit in another one."""
+        other = task.scales(unit * ratio)[0]
+        return s * safe_ratio(task.scales(unit)[0], other), w * ratio, unit * ratio
+
+    def fitting(r):
+        """Return a unit: a mean size of residuals that few outliers do not raise."""
+        sizes = (jnp.mean(jnp.sqrt(jnp.abs(part)), -1, keepdims=True) for part in (task.rest, r))
+        most = task.step * jnp.max(task.factor.spectrum, initial=0)
+        unit = jnp.minimum(jnp.maximum(*sizes) ** 2, most)
+        return jnp.where(unit > 0, unit, 1.0)
 
     def goes_on(carry):
         return jnp.any(carry[4] > 64 * eps) & (carry[5] < rounds)
 
-    def improve(carry):
-        s, w, unit, ratio, before, done = carry
-        s, w = task.turned(s, w, unit, ratio)
-        smooth = unit * ratio
-        s = while_loop(unfinished, descend, (s, w, smooth, before < 0, jnp.int32(0)))[0]
-        y = task.sides(s, smooth) + w
-        s, w = task.turned(s, task.force(y, smooth)[0], smooth, 1 / ratio)
-        new = fitting(task.sides(s, unit))
-        s, w = task.turned(s, w, unit, new / unit)
-        off, slope, bend, size = condition(s, w, new)
-        ds, dw = _newton(task, new, bend, off, slope)
-        jumped = condition(s + ds, w + dw, new)[3]
-        better = jumped < _GAIN * size
-        s, w = jnp.where(better, s + ds, s), jnp.where(better, w + dw, w)
-        size = jnp.where(better, jumped, size)
-        # The smaller the unit, the faster the multipliers.
-        slow = (size > 0.3 * before) & (ratio > least)
-        return s, w, new, jnp.where(slow, ratio / _CHANGE, ratio), size, done + 1
-
-    def fitting(r):
-        """Return a unit: a mean size of residuals that few outliers do not raise."""
-        sizes = (jnp.mean(jnp.sqrt(jnp.abs(part)), -1, keepdims=True) for part in (rest, r))
-        unit = jnp.maximum(*sizes) ** 2
-        unit = jnp.minimum(unit, task.step * jnp.max(task.factor.spectrum, initial=0))
-        return jnp.where(unit > 0, unit, 1.0)
-
-    unit, least = fitting(rest), eps ** (1 / 3)
-    w = jnp.zeros_like(rest) if start is None else unit * start
-    nothing = jnp.zeros_like(task.scales(unit)[0])
-    s = -safe_ratio(task.slope(nothing, w, unit), task.scales(unit)[1])
+    unit = fitting(task.rest)
+    w, (scale, share) = unit * start, task.scales(unit)
+    s = -safe_ratio(task.slope(jnp.zeros_like(scale), w, unit), share)
     carry = (s, w, unit, jnp.ones_like(unit), condition(s, w, unit)[3], jnp.int32(0))
     s, w, unit, _, size, _ = while_loop(goes_on, improve, carry)
     return s, w, unit, size[..., 0]
@@ -370,8 +347,9 @@ _diagonal = jnp.vectorize(jnp.diag, signature="(k)->(k,k)")
 
 @partial(jnp.vectorize, signature="(k,k)->(k,k)")
 def _inverse(matrix):
-    """Invert a positive definite matrix by Gauss-Jordan elimination."""
+    """Invert a positive definite matrix, and a ridge for rounding, by Gauss-Jordan elimination."""
     places = jnp.arange(matrix.shape[-1])
+    ridge = 64 * jnp.finfo(matrix.dtype).eps * jnp.max(jnp.abs(matrix), initial=0)
 
     def eliminate(a, k):
         here = places == k
@@ -379,4 +357,4 @@ def _inverse(matrix):
         rest = jnp.where(here[:, None] | here[None], 0, a)
         return rest - column[:, None] * row[None], None
 
-    return scan(eliminate, matrix, places)[0]
+    return scan(eliminate, matrix + ridge * jnp.eye(*matrix.shape, dtype=matrix.dtype), places)[0]
