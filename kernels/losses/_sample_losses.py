@@ -34,7 +34,7 @@ def prox_absolute_loss(
     """Proximal map of the absolute loss of samples, `g(x) = sum_i |<a_i, x> - b_i|`.
 
     `Prox(v; step) = v - step A^T u` with slopes `u_i` in [-1, 1] that are the signs of the
-    residuals of the result where these are not 0. There is no closed form: iterations and Newton
+    residuals of the result where these are not 0. There is no closed form: multipliers and Newton
     steps are joined, as in `precompose_samples`. With the mean instead of the sum, divide the step
     by m.
 
@@ -43,7 +43,7 @@ def prox_absolute_loss(
     Args:
       factor: what `sample_factor` returns, of one loss for all points.
       start: slopes of an earlier call, shape (..., m): its memory; zeros if None.
-      rounds: how often twenty iterations and a Newton step are made at most.
+      rounds: how often the multipliers change at most, each time after twenty Newton steps or less.
 
     Returns:
       The minimisers in shape and dtype of `v`; from `with_gap` a `SampleProx` with their slopes,
@@ -82,7 +82,7 @@ def prox_pinball_loss(
 
     With the residuals `r_i = <a_i, x> - b_i`, `Prox(v; step) = v - step A^T u` with slopes `u_i` in
     [q - 1, q] that are q where a residual of the result is positive and `q - 1` where it is
-    negative. There is no closed form: iterations and Newton steps are joined, as in
+    negative. There is no closed form: multipliers and Newton steps are joined, as in
     `precompose_samples`.
 
     Derivative: implicit; at kinks, where a residual leaves 0, one side or the mean of both.
@@ -122,7 +122,7 @@ def prox_logistic_loss(
     """Proximal map of the logistic loss of samples, `g(x) = sum_i log(1 + exp(-(<a_i, x> - b_i)))`.
 
     With the residuals r of the result, `Prox(v; step) = v + step A^T (1 / (1 + exp(r)))`. There is
-    no closed form: iterations and Newton steps are joined, as in `precompose_samples`. Derivative:
+    no closed form: multipliers and Newton steps are joined, as in `precompose_samples`. Derivative:
     implicit; smooth, no kink.
 
     Args:

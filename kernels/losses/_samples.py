@@ -1,9 +1,13 @@
 """Losses of many samples, `g(x) = sum_i phi(<a_i, x> - b_i)`, from the scalar map of phi.
 
-With `z = A x - b` the problem splits into least squares in x, diagonal in the singular vectors of
-A, and scalar maps in z; the alternating direction method of multipliers joins them. Every few of
-its iterations a Newton step for the optimality condition is tried: once the pieces of phi on which
-the residuals lie are known, it is exact, and so is its derivative.
+With slopes u of phi at the residuals `r = A x - b` the minimiser has `x - v + step A^T u = 0`. The
+method of multipliers smooths phi: at the unit t, with `y = r + w`, the slopes are those of the
+envelope, `t u = y - prox(y, t)`, and `w = t u` follows. Unknown is x, not u, whose product with a
+large step has no digits. In the coordinates s of `x = v + V S s`, with the singular values d and
+vectors V of A and `S^2 = step / (t + step d^2)`, all equations have the size of the residuals:
+
+    G s + S V^T A^T w = 0,   G = t / (t + step d^2) = 1 - S^2 d^2,
+    r = prox(r + w, t).
 """
 
 from collections.abc import Callable
@@ -24,11 +28,9 @@ from fedjax_admm.kernels.compiling import Size, checked
 from fedjax_admm.kernels.losses._spectrum import points_last, spread, take_back
 from fedjax_admm.kernels.matrices._decompositions import decompose, times
 
-# Iterations between two Newton steps; how far an iteration goes beyond its minimiser; how fast the
-# weight changes; what a Newton step has to leave of the condition at most.
-_BETWEEN, _RELAXATION, _CHANGE, _GAIN = 20, 1.6, 5.0, 0.1
-# Singular values below this share of the largest one do not slow the others down.
-_SPREAD = 1e-2
+# Newton steps between two changes of the multipliers; corrections of a Newton step at kinks; the
+# unit of the smoothing by that of the condition; what a Newton step may leave of the condition.
+_BETWEEN, _CORRECTIONS, _SMOOTHING, _GAIN = 20, 6, 0.03, 0.1
 
 
 class SampleFactor(NamedTuple):
@@ -37,16 +39,14 @@ class SampleFactor(NamedTuple):
     Attributes:
       matrix: A, shape (m, n).
       target: b, shape (m,).
-      left: left singular vectors as columns, shape (m, k) with k = min(m, n).
-      spectrum: squares of the singular values, shape (k,).
-      weight: of the splitting to begin with, shape (): between the least and the largest square.
+      basis: right singular vectors as columns, shape (n, k) with k = min(m, n).
+      spectrum: squares of the singular values, shape (k,); 0 where they are rounding.
     """
 
     matrix: Array
     target: Array
-    left: Array
+    basis: Array
     spectrum: Array
-    weight: Array
 
 
 class SampleProx(NamedTuple):
@@ -54,8 +54,8 @@ class SampleProx(NamedTuple):
 
     Attributes:
       point: the minimiser, as the points.
-      dual: slopes of the loss at the residuals, shape (..., m): `point = v - step A^T dual`. The
-        next call takes them as its `start`.
+      dual: slopes of the loss at the residuals, shape (..., m): `point = v - step A^T dual` but for
+        rounding, which a large step enlarges. The next call takes them as its `start`.
       residual: how far the optimality condition is from being met, relative to what its terms are,
         shape (...): near the rounding of the dtype if the point is exact.
     """
@@ -91,15 +91,15 @@ def sample_factor(matrix: Array, target: Array) -> SampleFactor:
     matrix, target = widened(matrix), widened(target)
     fixed = jax.lax.stop_gradient(matrix)
     if isinstance(fixed, Tracer):
-        left, values, _ = decompose(fixed, None)
+        _, values, basis = decompose(fixed, None)
     else:
-        left, values, _ = np.linalg.svd(np.asarray(fixed, np.float64), full_matrices=False)
-        left, values = jnp.asarray(left, matrix.dtype), jnp.asarray(values, matrix.dtype)
-    largest = jnp.max(values, -1, initial=0, keepdims=True)
-    seen = values >= _SPREAD * largest
-    least = jnp.min(jnp.where(seen, values, largest), -1, initial=jnp.inf)
-    weight = jnp.where(largest[..., 0] > 0, least * largest[..., 0], 1.0)
-    return SampleFactor(matrix, target, left, values * values, weight)
+        _, values, rows = np.linalg.svd(np.asarray(fixed, np.float64), full_matrices=False)
+        basis = np.swapaxes(rows, -1, -2)
+    rounding = max(matrix.shape[-2:]) * jnp.finfo(values.dtype).eps
+    seen = values > rounding * values.max(-1, initial=0, keepdims=True)
+    values = values * seen.astype(values.dtype)
+    basis, values = jnp.asarray(basis, matrix.dtype), jnp.asarray(values, matrix.dtype)
+    return SampleFactor(matrix, target, basis, values * values)
 
 
 @checked
@@ -115,14 +115,15 @@ def precompose_samples(prox: Callable[..., Array], rounds: int = 30) -> Callable
 
     Args:
       prox: the map of phi, `prox(z, step, *parameters)`, elementwise.
-      rounds: how often twenty iterations and a Newton step are made at most.
+      rounds: how often the multipliers change at most, each time after twenty Newton steps or less.
 
     Returns:
       `mapped(v, step, factor, *parameters, start=None, axis=-1)`, which returns the points; with
       `with_gap` a `SampleProx` of the points, the dual variables and the residual.
 
-    Reference: Boyd et al., 2011, section 6.1; L. Qi and J. Sun, "A nonsmooth version of Newton's
-    method", Mathematical Programming 58, 1993; their union is derived in the comments.
+    Reference: R. T. Rockafellar, "Augmented Lagrangians and applications of the proximal point
+    algorithm in convex programming", Mathematics of Operations Research 1, 1976; L. Qi and J. Sun,
+    "A nonsmooth version of Newton's method", Mathematical Programming 58, 1993.
     """
     demand_proxes("precompose_samples", prox)
 
@@ -141,138 +142,201 @@ def precompose_samples(prox: Callable[..., Array], rounds: int = 30) -> Callable
             for part in matched(point, *parameters)[1:]
         )
         step = step * jnp.ones_like(point[..., :1])
-        rest = times(point, wide.matrix.mT) - spread(wide.target, point.ndim)
+        rest = _residuals(point, wide)
         first = jnp.zeros_like(rest) if start is None else matched(rest, start)[1]
-        scalar = partial(_scalar, prox, numbers)
-        fixed = jax.lax.stop_gradient((step, rest, first, numbers, wide))
-        fixed_scalar = partial(_scalar, prox, fixed[3])
-        w, weight, residual = _searched(fixed_scalar, rounds, *fixed[:3], fixed[4])
-        # One more Newton step, of which only the derivative is kept: that of the root.
-        moved = rest - _bent(w, weight, wide)
-        off = moved - scalar(moved + w, weight * step)
-        still, at = jax.lax.stop_gradient((off, moved + w))
-        w = w + _newton(
-            partial(fixed_scalar, scaled=weight * fixed[0]), off - still, at, weight, fixed[4]
+        fixed = jax.lax.stop_gradient((rest, step, wide, first, point, numbers))
+        task = _Task(*fixed[:3], partial(_scalar, prox, fixed[5]))
+        s, w, unit, residual = _searched(task, rounds, fixed[3])
+        # One more Newton step, of which only the derivative is kept: that of the root. A part of
+        # the change of x is that of the conditions itself, so that nothing is divided by the step.
+        basis, (scale, share) = fixed[2].basis, task.scales(unit)
+        x = fixed[4] + times(scale * s, basis.mT)
+        r = _residuals(x, wide)
+        off = r - _scalar(prox, numbers, r + w, unit)
+        apart = x - point + step / unit * times(w, wide.matrix)
+        still, at = jax.lax.stop_gradient(((off, apart), r + w))
+        off, apart = off - still[0], apart - still[1]
+        along = times(apart, basis)
+        # No direction is outside of a square basis: only rounding, which the step would enlarge.
+        square = basis.shape[-2] == basis.shape[-1]
+        outside, inside = apart - (apart if square else times(along, basis.mT)), share * along
+        bend = task.force(at, unit)[1]
+        ds, dw = _newton(
+            task,
+            unit,
+            bend,
+            off - bend * times(times(inside, basis.mT), fixed[2].matrix.mT),
+            scale * spread(fixed[2].spectrum, point.ndim) * inside,
         )
-        found = point - times(w, wide.matrix) / weight
+        found = x - outside + times(scale * ds - inside, basis.mT)
         kind = matched(v)[0].dtype
-        dual = safe_ratio(w, weight * step).astype(kind)
+        dual = ((w + dw) / unit).astype(kind)
         return SampleProx(take_back(found, v, axis), dual, residual.astype(kind))
 
     return mapped
 
 
-def _scalar(prox, numbers, y, scaled):
-    return prox(y, scaled, *numbers)
+def _residuals(x: Array, factor: SampleFactor) -> Array:
+    """Return `A x - b` for points with their coordinates last."""
+    return times(x, factor.matrix.mT) - spread(factor.target, x.ndim)
 
 
-def _searched(prox, rounds, step, rest, dual, factor) -> tuple[Array, Array, Array]:
-    """Return scaled dual variables, their weight, and what remains of the optimality condition.
+def _scalar(prox, numbers, y, unit):
+    return prox(y, unit, *numbers)
 
-    Dual variables u are scaled, `w = weight step u`: no step divides, so that it may be 0. The
-    weight changes between the rounds, so that both residuals of the method shrink alike.
-    """
-    left, spectrum = factor.left, spread(factor.spectrum, rest.ndim)
-    tolerance = 64 * jnp.finfo(rest.dtype).eps
 
-    def length(part):
-        return safe_norm(part, keepdims=True)
+class _Task(NamedTuple):
+    """What is solved, for points (..., n) with steps (..., 1); s and w as in the module's text."""
 
-    def iterate(carry, _):
-        # The residuals of the x that minimises, given z and w: A x - b without x.
-        w, z, weight, _ = carry
-        r = rest - times(spectrum / (weight + spectrum) * times(rest - z + w, left), left.mT)
-        r = _RELAXATION * r + (1 - _RELAXATION) * z
-        new = prox(r + w, weight * step)
-        w = w + r - new
-        ratio = safe_ratio(length(r - new), length(r)), safe_ratio(length(new - z), length(w))
-        return (w, new, weight, ratio), None
+    rest: Array  # A v - b
+    step: Array
+    factor: SampleFactor
+    prox: Callable[[Array, Array], Array]
 
-    def condition(w, weight):
-        """Return A x - b - z, which vanishes at the optimum, where it was looked at, its size."""
-        r = rest - _bent(w, weight, factor)
-        off = r - prox(r + w, weight * step)
-        return off, r + w, safe_ratio(length(off), length(rest) + length(r) + length(w))
+    def scales(self, unit):
+        """Return S and G, shape (..., k)."""
+        ratio, spectrum = self.step / unit, spread(self.factor.spectrum, self.rest.ndim)
+        share = 1 / (1 + ratio * spectrum)
+        return jnp.sqrt(jnp.where(spectrum > 0, ratio * share, 0.0)), share
 
-    def goes_on(carry):
-        _, _, _, residual, done = carry
-        return jnp.any(residual > tolerance) & (done < rounds)
+    def change(self, s, unit):
+        """Return A V S s."""
+        moved = times(self.scales(unit)[0] * s, self.factor.basis.mT)
+        return times(moved, self.factor.matrix.mT)
+
+    def pull(self, s, unit):
+        """Return `V G^(1/2) s`, which is x - v in other units; V need not be quite orthogonal."""
+        return times(jnp.sqrt(self.scales(unit)[1]) * s, self.factor.basis.mT)
+
+    def slope(self, s, w, unit):
+        """Return G s + S V^T A^T w."""
+        scale, share = self.scales(unit)
+        parts = jnp.sqrt(share), self.pull(s, unit), scale, times(w, self.factor.matrix)
+        return sum(a * times(b, self.factor.basis) for a, b in (parts[:2], parts[2:]))
+
+    def force(self, y, unit):
+        """Return `y - prox(y, t)`, which is t times a slope of the loss, and its derivative E.
+
+        Away from kinks the derivative of the map by t is `-slope (1 - E)`: it has all digits of a
+        slope, of which the difference leaves none where y is much larger.
+        """
+        z, along = jax.linearize(self.prox, y, unit)
+        slopes = jnp.clip(along(jnp.ones_like(y), jnp.zeros_like(unit)), 0.0, 1.0)
+        smooth = slopes > 0.5
+        small = along(jnp.zeros_like(y), -unit) / jnp.where(smooth, slopes, 1.0)
+        return jnp.where(smooth, small, y - z), 1 - slopes
+
+    def inverse(self, weights, unit):
+        """Return the inverse of `G + S V^T A^T diag(weights) A V S`."""
+        scale, share = self.scales(unit)
+        sides = times(self.factor.matrix, self.factor.basis)
+        sides = sides.reshape((1,) * (weights.ndim - 1) + sides.shape) * scale[..., None, :]
+        return _inverse(times(sides.mT, weights[..., None] * sides) + _diagonal(share))
+
+
+def _length(*parts):
+    return safe_norm(jnp.concatenate(parts, -1), keepdims=True)
+
+
+def _searched(task, rounds, start):
+    """Return s, w, the unit, and what remains of the optimality condition."""
+    eps = jnp.finfo(start.dtype).eps
+
+    def condition(s, w):
+        """Return r - prox(r + w), the slope, the bends, and their size relative to the terms."""
+        y, slope = task.rest + task.change(s, unit) + w, task.slope(s, w, unit)
+        force, bend = task.force(y, unit)
+        terms = _length(w, force, task.pull(s, unit))
+        return force - w, slope, bend, safe_ratio(_length(force - w, slope), terms)
+
+    def descend(carry):
+        """Take a Newton step for the smoothed loss, shortened until it does not rise at the end."""
+        s, w, _, done = carry
+        y = task.rest + task.change(s, smooth) + w
+        force, bend = task.force(y, smooth)
+        slope = task.slope(s, force, smooth)
+        ds = -_applied(task.inverse(bend, smooth), slope)
+        dy, pull, dpull = task.change(ds, smooth), task.pull(s, smooth), task.pull(ds, smooth)
+
+        def long(length):
+            moved = task.force(y + length * dy, smooth)[0]
+            parts = jnp.concatenate((dpull * (pull + length * dpull), dy * moved), -1)
+            rise = jnp.sum(parts, -1, keepdims=True)
+            return (rise > -0.1 * jnp.sum(ds * slope, -1, keepdims=True)) & (length > eps)
+
+        def shorten(length):
+            return jnp.where(long(length), length / 2, length)
+
+        length = while_loop(lambda length: jnp.any(long(length)), shorten, jnp.ones_like(unit))
+        enough = _length(slope) <= 0.1 * _length(force - w) + 4 * eps * _length(force)
+        return s + length * ds, w, enough, done + 1
 
     def improve(carry):
-        w, z, weight, _, done = carry
-        none = jnp.zeros_like(weight)
-        begin = (w, z, weight, (none, none))
-        (w, z, _, (primal, change)), _ = scan(iterate, begin, length=_BETWEEN)
-        off, at, size = condition(w, weight)
-        jumped = w + _newton(partial(prox, scaled=weight * step), off, at, weight, factor)
-        jumped_off, jumped_at, jumped_size = condition(jumped, weight)
-        # Of wrong pieces a step may go anywhere; of the right ones it gains many digits.
-        better = length(jumped_off) < _GAIN * length(off)
-        w, at = jnp.where(better, jumped, w), jnp.where(better, jumped_at, at)
-        z = jnp.where(better, prox(at, weight * step), z)
-        size = jnp.where(better, jumped_size, size)
-        known = (change > 0) & (size > tolerance)
-        ratio = jnp.sqrt(jnp.where(known, primal, 1.0) / jnp.where(known, change, 1.0))
-        ratio = jnp.where((change > 0) | (size <= tolerance), ratio, _CHANGE)
-        ratio = jnp.clip(ratio, 1 / _CHANGE, _CHANGE)
-        ratio = jnp.where((ratio > 0.5) & (ratio < 2), 1.0, ratio)
-        return w / ratio, z, weight / ratio, size, done + 1
+        s, w, _, done = carry
+        begin = (s * turn, w * _SMOOTHING, unit < 0, jnp.int32(0))
+        s, w, *_ = while_loop(lambda c: jnp.any(~c[2]) & (c[3] < _BETWEEN), descend, begin)
+        w = task.force(task.rest + task.change(s, smooth) + w, smooth)[0] / _SMOOTHING
+        s = safe_ratio(s, turn)
+        off, slope, bend, size = condition(s, w)
+        ds, dw = _newton(task, unit, bend, off, slope)
+        jumped = condition(s + ds, w + dw)[3]
+        better = jumped < _GAIN * size
+        s, w = jnp.where(better, s + ds, s), jnp.where(better, w + dw, w)
+        return s, w, jnp.where(better, jumped, size), done + 1
 
-    # The scalar maps move residuals by up to weight step: no more than the residuals are.
-    mean = length(rest) / rest.shape[-1] ** 0.5
-    share = jnp.where(step * mean > 0, safe_ratio(mean, factor.weight * step), 1.0)
-    weight = factor.weight * jnp.minimum(share, 1.0)
-    w = weight * step * dual
-    _, at, size = condition(w, weight)
-    carry = (w, prox(at, weight * step), weight, size, jnp.int32(0))
-    w, _, weight, size, _ = while_loop(goes_on, improve, carry)
-    return w, weight, size[..., 0]
+    # Of the size of the residuals, which few outliers do not raise, or of their change if less.
+    unit = jnp.mean(jnp.sqrt(jnp.abs(task.rest)), -1, keepdims=True) ** 2
+    unit = jnp.minimum(unit, task.step * jnp.max(task.factor.spectrum, initial=0))
+    unit = jnp.where(unit > 0, unit, 1.0)
+    smooth, (scale, share) = _SMOOTHING * unit, task.scales(unit)
+    turn = safe_ratio(scale, task.scales(smooth)[0])
+    w = unit * start
+    s = -safe_ratio(task.slope(jnp.zeros_like(scale), w, unit), share)
+    carry = (s, w, condition(s, w)[3], jnp.int32(0))
+    s, w, size, _ = while_loop(lambda c: jnp.any(c[2] > 64 * eps) & (c[3] < rounds), improve, carry)
+    return s, w, unit, size[..., 0]
 
 
-def _bent(w: Array, weight: Array, factor: SampleFactor) -> Array:
-    """Return `A A^T w / weight`."""
-    return times(times(w / weight, factor.matrix), factor.matrix.mT)
+def _newton(task, unit, bend, off, slope):
+    """Return the Newton step of s and w, linear in `off = r - prox(r + w)` and in the slope.
 
-
-def _newton(prox, off, at, weight, factor) -> Array:
-    """Return the Newton step of w for `off = r - prox(r + w)`, `r = rest - K w`, linear in `off`.
-
-    With D the slope of the map and E = I - D it solves `(E K + D) dw = off`. In
-    `dw = off + E^(1/2) s` the matrix is symmetric:
-    `(E^(1/2) K E^(1/2) + D) s = E^(1/2) (off - K off)`.
+    With B = A V S, E the bend and D = I - E it solves `G ds + B^T dw = -slope` and
+    `E B ds - D dw = -off`. At a kink D is 0 and the second equation a constraint: D + delta E takes
+    its place, and the difference is corrected with the last dw, as by multipliers.
     """
-    slopes = jax.jvp(prox, (at,), (jnp.ones_like(at),))[1]
-    slopes = jnp.clip(slopes, 0.0, 1.0)
-    root = jnp.sqrt(1 - slopes)
+    eps = jnp.finfo(off.dtype).eps
+    delta = eps ** (1 / 3)
+    soft = 1 - bend + delta * bend
+    inverse = task.inverse(bend / soft, unit)
 
-    def apply(s: Array) -> Array:
-        return root * _bent(root * s, weight, factor) + slopes * s
+    def correct(carry, _):
+        ds, dw = carry
+        ahead = (off + bend * task.change(ds, unit) + delta * bend * dw) / soft
+        down = slope + task.slope(ds, ahead, unit)
+        more = -_applied(inverse, down)
+        return (ds + more, ahead + bend / soft * task.change(more, unit)), None
 
-    right = root * (off - _bent(off, weight, factor))
-    solve = partial(_conjugate_gradients, limit=2 * factor.left.shape[-1] + 10)
-    return off + root * jax.lax.custom_linear_solve(apply, right, solve, symmetric=True)
+    none = (jnp.zeros_like(slope), jnp.zeros_like(off))
+    return scan(correct, none, length=_CORRECTIONS)[0]
 
 
-def _conjugate_gradients(apply, right, limit):
-    """Solve a positive semidefinite system for right sides (..., m), each with its own steps."""
+def _applied(matrix, vector):
+    return times(matrix, vector[..., None])[..., 0]
 
-    def square(r):
-        return jnp.sum(r * r, -1, keepdims=True)
 
-    enough = jnp.finfo(right.dtype).eps ** 2 * square(right)
+_diagonal = jnp.vectorize(jnp.diag, signature="(k)->(k,k)")
 
-    def goes_on(carry):
-        return jnp.any(carry[3] > enough) & (carry[4] < limit)
 
-    def step(carry):
-        x, r, direction, size, done = carry
-        bent = apply(direction)
-        bend = jnp.sum(direction * bent, -1, keepdims=True)
-        going = (bend > 0) & (size > enough)
-        length = jnp.where(going, size / jnp.where(going, bend, 1.0), 0.0)
-        x, r = x + length * direction, r - length * bent
-        new = jnp.where(going, square(r), 0.0)
-        return x, r, r + new / jnp.where(going, size, 1.0) * direction, new, done + 1
+@partial(jnp.vectorize, signature="(k,k)->(k,k)")
+def _inverse(matrix):
+    """Invert a positive definite matrix, and a ridge for rounding, by Gauss-Jordan elimination."""
+    places = jnp.arange(matrix.shape[-1])
+    ridge = 64 * jnp.finfo(matrix.dtype).eps * jnp.max(jnp.abs(matrix), initial=0)
 
-    first = (jnp.zeros_like(right), right, right, square(right), jnp.int32(0))
-    return while_loop(goes_on, step, first)[0]
+    def eliminate(a, k):
+        here = places == k
+        row, column = jnp.where(here, 1, a[k]) / a[k, k], jnp.where(here, -1, a[:, k])
+        rest = jnp.where(here[:, None] | here[None], 0, a)
+        return rest - column[:, None] * row[None], None
+
+    return scan(eliminate, matrix + ridge * jnp.eye(*matrix.shape, dtype=matrix.dtype), places)[0]

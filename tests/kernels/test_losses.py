@@ -5,6 +5,7 @@ import jax.numpy as jnp
 import numpy as np
 import optax
 import pytest
+from scipy.optimize import linprog
 
 import fedjax_admm.kernels as kernels
 from tests.reference import prox_losses as reference
@@ -167,6 +168,38 @@ def test_many_samples_against_a_solver_of_cones(shape, step, x64):
     found = told(jnp.asarray(point), step, factor, 0.3)
     assert found.residual < 1e-12
     np.testing.assert_allclose(found.point, x.value, atol=1e-5)
+
+
+def at_a_large_step(name, matrix, target, point, step):
+    """Solve in float64: at last the map of moduli is the vertex at which the loss is least."""
+    if name == "logistic":
+        return reference.prox_logistic_loss(point[None], step, matrix, target)[0]
+    above, below = (1, 1) if name == "absolute" else (0.3, 0.7)
+    rows, eye = len(matrix), np.eye(len(matrix))
+    cost = np.concatenate([above * np.ones(rows), below * np.ones(rows), 0 * point])
+    bounds = [(0, None)] * (2 * rows) + [(None, None)] * len(point)
+    found = linprog(cost, A_eq=np.hstack([-eye, eye, matrix]), b_eq=target, bounds=bounds)
+    met = np.argsort(np.abs(matrix @ found.x[2 * rows :] - target))[: len(point)]
+    return np.linalg.solve(matrix[met], target[met])
+
+
+@pytest.mark.parametrize("name", ["absolute", "pinball", "logistic"])
+@pytest.mark.parametrize(("dtype", "step"), [(np.float32, 1e6), (np.float64, 1e8)])
+def test_losses_of_samples_at_large_steps(name, dtype, step):
+    rng = np.random.default_rng(2)
+    matrix, target, point = (
+        rng.standard_normal(shape).astype(dtype) for shape in ((8, 5), 8, (1, 5))
+    )
+    wide = (np.float64(part) for part in (matrix, target, point[0]))
+    expected = at_a_large_step(name, *wide, step)
+    with jax.enable_x64(dtype == np.float64):
+        factor = kernels.sample_factor(matrix, target)
+        prox = kernels.with_gap(getattr(kernels, f"prox_{name}_loss"))
+        more = (dtype(0.3),) if name == "pinball" else ()
+        found, _, residual = jax.jit(prox)(point, dtype(step), factor, *more)
+    tolerance = 1e-5 if dtype == np.float32 else 1e-7 if name == "logistic" else 1e-12
+    np.testing.assert_allclose(found[0], expected, atol=tolerance * np.max(np.abs(expected)))
+    assert np.asarray(residual) < 1e3 * np.finfo(dtype).eps
 
 
 @pytest.mark.thorough
