@@ -323,7 +323,7 @@ def _text_parts(header: Header, columns: Sequence[str]) -> _Parts:
             cells = list(zip(*rows, strict=True)) or [()] * width
             yield lines, [cells[place] for place in places]
     if any(map(str.strip, last)):
-        told = f"{header.path}, line {lines[-1]}: a quote is never closed"
+        told = f"{header.path}, line {[header.line, *lines][-1]}: a quote is never closed"
         raise InputError(told, value=header.path, remedy="repair that line")
 
 

@@ -161,6 +161,7 @@ def test_a_table_of_parquet(tmp_path):
         (" \n", "is empty; its first line must name the columns"),
         ("a,b\n1,2\n\n3\n", "line 4: there are 1 cells, but line 1 has 2; repair that row"),
         ('a,b\n1,2\n3,"4\n5,6\n', "line 3: a quote is never closed"),
+        ('a,"b\n1,2\n', "line 1: a quote is never closed"),
         (b"a,b\n1,\xe9\n", "is not UTF-8 text"),
         (b"a,\xe9\n1,2\n", "is not UTF-8 text"),
         ("a\n" + "x" * 2**21, "has a cell that is longer than 131072 characters"),
