@@ -15,7 +15,7 @@ import jax
 from fedjax_admm._checks import InputError
 from fedjax_admm.trials.engine._jaxprs import inner_jaxprs
 
-_LONGEST = 30 * 86_400.0  # seconds
+LONGEST = 30 * 86_400.0  # seconds
 _WORTH_TELLING = 3600.0  # seconds of a run
 _WORTH_TELLING_FIRST = 60.0  # seconds of its first chunk, before which no progress is shown
 _PER_CORE, _PER_ACCELERATOR = 2.5e10, 1e14  # numbers in a second
@@ -58,7 +58,7 @@ def least_seconds(program: Any, trials: int) -> float:
 def check_time(program: Any, trials: int) -> None:
     """Check that so many trials of a traced program can end within a month."""
     seconds = least_seconds(program, trials)
-    if seconds > _LONGEST:
+    if seconds > LONGEST:
         raise InputError(
             f"{trials} trials would take {shown(seconds)} at least on this machine",
             value=trials,

@@ -64,7 +64,7 @@ def test_trials_that_are_there_do_not_count(monkeypatch, tmp_path):
     options = {"batch": 1, "chunk": 2, "progress": False, "store": tmp_path / "store"}
     monte_carlo(looped(100), jax.random.key(0), 4, **options)
     seconds = _work.least_seconds(jax.make_jaxpr(looped(100))(jax.random.key(0)), 1)
-    monkeypatch.setattr(_work, "_LONGEST", 2.5 * seconds)
+    monkeypatch.setattr(_work, "LONGEST", 2.5 * seconds)
     monte_carlo(looped(100), jax.random.key(0), 6, **options)
     assert refused(100, 9, **options).startswith("3 trials would take")
 
