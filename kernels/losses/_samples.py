@@ -28,9 +28,10 @@ from fedjax_admm.kernels.compiling import Size, checked
 from fedjax_admm.kernels.losses._spectrum import points_last, spread, take_back
 from fedjax_admm.kernels.matrices._decompositions import decompose, times
 
-# Newton steps between two changes of the multipliers; corrections of a Newton step at kinks; the
-# unit of the smoothing by that of the condition; what a Newton step may leave of the condition.
-_BETWEEN, _CORRECTIONS, _SMOOTHING, _GAIN = 20, 6, 0.03, 0.1
+# Newton steps between two changes of the multipliers; bisections of a step; corrections of a
+# Newton step at kinks; the unit of the smoothing by that of the condition; what a Newton step may
+# leave of the condition.
+_BETWEEN, _BISECTIONS, _CORRECTIONS, _SMOOTHING, _GAIN = 20, 30, 6, 0.03, 0.1
 
 
 class SampleFactor(NamedTuple):
@@ -250,7 +251,7 @@ def _searched(task, rounds, start):
         return force - w, slope, bend, safe_ratio(_length(force - w, slope), terms)
 
     def descend(carry):
-        """Take a Newton step for the smoothed loss, shortened until it does not rise at the end."""
+        """Take a Newton step for the smoothed loss, all of it or to the least loss along it."""
         s, w, _, done = carry
         y = task.rest + task.change(s, smooth) + w
         force, bend = task.force(y, smooth)
@@ -258,16 +259,22 @@ def _searched(task, rounds, start):
         ds = -_applied(task.inverse(bend, smooth), slope)
         dy, pull, dpull = task.change(ds, smooth), task.pull(s, smooth), task.pull(ds, smooth)
 
-        def long(length):
+        def rise(length):
             moved = task.force(y + length * dy, smooth)[0]
             parts = jnp.concatenate((dpull * (pull + length * dpull), dy * moved), -1)
-            rise = jnp.sum(parts, -1, keepdims=True)
-            return (rise > -0.1 * jnp.sum(ds * slope, -1, keepdims=True)) & (length > eps)
+            return jnp.sum(parts, -1, keepdims=True)
 
-        def shorten(length):
-            return jnp.where(long(length), length / 2, length)
+        def halve(carry):
+            low, high, done = carry
+            middle = jnp.sqrt(low * high)
+            falls = rise(middle) <= 0
+            return jnp.where(falls, middle, low), jnp.where(falls, high, middle), done + 1
 
-        length = while_loop(lambda length: jnp.any(long(length)), shorten, jnp.ones_like(unit))
+        one = jnp.ones_like(unit)
+        full = jnp.abs(rise(one)) <= -0.5 * jnp.sum(ds * slope, -1, keepdims=True)
+        ends = (1e-12 * one, 4 * one, jnp.int32(0))
+        low, *_ = while_loop(lambda c: jnp.any(~full) & (c[2] < _BISECTIONS), halve, ends)
+        length = jnp.where(full, 1.0, low)
         enough = _length(slope) <= 0.1 * _length(force - w) + 4 * eps * _length(force)
         return s + length * ds, w, enough, done + 1
 
