@@ -90,10 +90,10 @@ def _tell(sentence: str) -> int:
 
 
 def _leave(code: int) -> NoReturn:
-    """End the process; at once where others wait for it that don't know of its end."""
+    """End the process; at once where others wait for it, or it would wait for a computation."""
     waiting.stop()
     hosts = sys.modules.get("fedjax_admm.trials.engine.hosts")
-    if hosts is not None and code and hosts.waited_for():
+    if code == INTERRUPTED or (hosts is not None and code and hosts.waited_for()):
         for stream in (sys.stdout, sys.stderr):
             if stream is not None:
                 stream.flush()

@@ -10,6 +10,7 @@ import pytest
 ENDLESS = """
 import jax
 from fedjax_admm.trials.engine._interruptions import held_back
+jax.config.update("jax_cpu_enable_async_dispatch", False)  # Python would wait for it at its end
 endless = jax.jit(lambda x: jax.lax.while_loop(lambda x: x > 0, lambda x: x + 1e-9 * x, x))
 endless = endless.lower(1.0).compile()
 with held_back():
