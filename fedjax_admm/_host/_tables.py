@@ -198,15 +198,19 @@ def read_header(path: str | Path, demand: str, *, least: int = 1, lower: bool = 
       least: how many cells a row has at least.
       lower: whether names are turned into small letters.
     """
-    with opened(path) as file:
-        packed = file.peek(4).startswith(b"PAR1")
-        if packed:
-            with _parquet(path, file) as content:
-                cells, mark, line = content.schema_arrow.names, "", 0
-    if not packed:
-        cells, mark, line = _first_row(path, demand, least)
+    packed = _packed_names(path)
+    cells, mark, line = _first_row(path, demand, least) if packed is None else (packed, "", 0)
     names = (cell.strip().lower() if lower else cell.strip() for cell in cells)
     return Header(path, tuple(names), mark, line)
+
+
+def _packed_names(path: str | Path) -> list[str] | None:
+    """Return the names of the columns of a Parquet file; None of another one."""
+    with opened(path) as file:
+        if not file.peek(4).startswith(b"PAR1"):
+            return None
+        with _parquet(path, file) as content:
+            return content.schema_arrow.names
 
 
 def _first_row(path: str | Path, demand: str, least: int) -> tuple[list[str], str, int]:
@@ -296,6 +300,7 @@ def _text_parts(header: Header, columns: Sequence[str]) -> _Parts:
         pieces = iter(partial(text.readline, _LONGEST_LINE), "")  # a line may have no end
         reader = _split(itertools.chain(pieces, [_END]), header.separator)
         last: list[str] = []
+        lines: Sequence[int] = ()
         while rows := list(itertools.islice(reader, _PART)):
             lines, last = range(line, line + len(rows)), rows[-1]
             if reader.line_num - line + 1 != len(rows):  # a cell has several lines
