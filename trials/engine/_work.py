@@ -18,7 +18,7 @@ from fedjax_admm.trials.engine._jaxprs import inner_jaxprs
 LONGEST = 30 * 86_400.0  # seconds
 _WORTH_TELLING = 3600.0  # seconds of a run
 _WORTH_TELLING_FIRST = 60.0  # seconds of its first chunk, before which no progress is shown
-_PER_CORE, _PER_ACCELERATOR = 2.5e10, 1e14  # numbers in a second
+PER_CORE, PER_ACCELERATOR = 2.5e10, 1e14  # numbers in a second
 
 # What XLA does while it reads the operands again, in place, or not at all.
 _FREE = {"broadcast_in_dim", "convert_element_type", "copy", "dynamic_slice", "iota", "reshape"}
@@ -49,9 +49,9 @@ def _size(operand: Any) -> int:
 def least_seconds(program: Any, trials: int) -> float:
     """Return how long so many trials of a traced program take at least on this machine."""
     devices = jax.devices()
-    rate = _PER_ACCELERATOR * len(devices)
+    rate = PER_ACCELERATOR * len(devices)
     if devices[0].platform == "cpu":
-        rate = _PER_CORE * (os.cpu_count() or 1) * jax.process_count()
+        rate = PER_CORE * (os.cpu_count() or 1) * jax.process_count()
     return numbers(program) * trials / rate
 
 

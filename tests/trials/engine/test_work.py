@@ -74,7 +74,7 @@ def test_a_long_run_says_so_before_it_begins(monkeypatch, capsys):
     monte_carlo(looped(100), jax.random.key(0), 8, **options)
     assert not capsys.readouterr().err
     seconds = _work.least_seconds(jax.make_jaxpr(looped(100))(jax.random.key(0)), 8)
-    monkeypatch.setattr(_work, "_PER_CORE", _work._PER_CORE * seconds / (4 * 86_400))
+    monkeypatch.setattr(_work, "PER_CORE", _work.PER_CORE * seconds / (4 * 86_400))
     monte_carlo(looped(100), jax.random.key(0), 8, **options)
     assert capsys.readouterr().err == (
         "These 8 trials take 4 days at least on this machine, the first chunk of 2 trials "
