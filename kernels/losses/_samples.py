@@ -250,7 +250,8 @@ def _searched(task, rounds, start):
         kink = bend >= 0.5
         off = jnp.where(kink, r - (r + w - force), force - w)
         at, *terms = (jnp.where(kink, part, 0.0) for part in (off, task.rest, r, w))
-        size, terms = safe_ratio(_length(at), _length(*terms)), (w, force, task.pull(s, unit))
+        size = safe_ratio(_length(at), _length(*terms))
+        terms = w, force, task.scales(unit)[1] * s
         return off, slope, bend, size + safe_ratio(_length(off - at, slope), _length(*terms))
 
     def descend(carry):
