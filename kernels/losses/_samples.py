@@ -29,9 +29,9 @@ from fedjax_admm.kernels.losses._spectrum import points_last, spread, take_back
 from fedjax_admm.kernels.matrices._decompositions import decompose, times
 
 # Newton steps between two changes of the multipliers; bisections of a step; corrections of a
-# Newton step at kinks; the unit of the smoothing by that of the condition; what a Newton step may
-# leave of the condition.
-_BETWEEN, _BISECTIONS, _CORRECTIONS, _SMOOTHING, _GAIN = 20, 30, 6, 0.03, 0.1
+# Newton step at kinks; how fast the smoothing changes; what a Newton step may leave of the
+# condition.
+_BETWEEN, _BISECTIONS, _CORRECTIONS, _CHANGE, _GAIN = 20, 30, 6, 5.0, 0.1
 
 
 class SampleFactor(NamedTuple):
@@ -243,24 +243,28 @@ def _searched(task, rounds, start):
     """Return s, w, the unit, and what remains of the optimality condition."""
     eps = jnp.finfo(start.dtype).eps
 
-    def condition(s, w):
-        """Return r - prox(r + w), the slope, the bends, and their size relative to the terms."""
-        y, slope = task.rest + task.change(s, unit) + w, task.slope(s, w, unit)
-        force, bend = task.force(y, unit)
-        terms = _length(w, force, task.pull(s, unit))
-        return force - w, slope, bend, safe_ratio(_length(force - w, slope), terms)
+    def condition(s, w, unit):
+        """Return r - prox(r + w), the slope, the bends, and their size relative to their terms."""
+        r, slope = task.rest + task.change(s, unit), task.slope(s, w, unit)
+        force, bend = task.force(r + w, unit)
+        kink = bend >= 0.5
+        off = jnp.where(kink, r - (r + w - force), force - w)
+        at, *terms = (jnp.where(kink, part, 0.0) for part in (off, task.rest, r, w))
+        size = safe_ratio(_length(at), _length(*terms))
+        terms = w, force, task.scales(unit)[1] * s
+        return off, slope, bend, size + safe_ratio(_length(off - at, slope), _length(*terms))
 
     def descend(carry):
         """Take a Newton step for the smoothed loss, all of it or to the least loss along it."""
-        s, w, _, done = carry
-        y = task.rest + task.change(s, smooth) + w
-        force, bend = task.force(y, smooth)
-        slope = task.slope(s, force, smooth)
-        ds = -_applied(task.inverse(bend, smooth), slope)
-        dy, pull, dpull = task.change(ds, smooth), task.pull(s, smooth), task.pull(ds, smooth)
+        s, w, unit, _, done = carry
+        y = task.rest + task.change(s, unit) + w
+        force, bend = task.force(y, unit)
+        slope = task.slope(s, force, unit)
+        ds = -_applied(task.inverse(bend, unit), slope)
+        dy, pull, dpull = task.change(ds, unit), task.pull(s, unit), task.pull(ds, unit)
 
         def rise(length):
-            moved = task.force(y + length * dy, smooth)[0]
+            moved = task.force(y + length * dy, unit)[0]
             parts = jnp.concatenate((dpull * (pull + length * dpull), dy * moved), -1)
             return jnp.sum(parts, -1, keepdims=True)
 
@@ -276,31 +280,46 @@ def _searched(task, rounds, start):
         low, *_ = while_loop(lambda c: jnp.any(~full) & (c[2] < _BISECTIONS), halve, ends)
         length = jnp.where(full, 1.0, low)
         enough = _length(slope) <= 0.1 * _length(force - w) + 4 * eps * _length(force)
-        return s + length * ds, w, enough, done + 1
+        return s + length * ds, w, unit, enough, done + 1
 
     def improve(carry):
-        s, w, _, done = carry
-        begin = (s * turn, w * _SMOOTHING, unit < 0, jnp.int32(0))
-        s, w, *_ = while_loop(lambda c: jnp.any(~c[2]) & (c[3] < _BETWEEN), descend, begin)
-        w = task.force(task.rest + task.change(s, smooth) + w, smooth)[0] / _SMOOTHING
-        s = safe_ratio(s, turn)
-        off, slope, bend, size = condition(s, w)
+        s, w, unit, ratio, before, done = carry
+        # The smoothed loss is minimised in a smaller unit, the condition is that of the unit.
+        s, w, smooth = turned(s, w, unit, ratio)
+        begin = (s, w, smooth, before < 0, jnp.int32(0))
+        s = while_loop(lambda c: jnp.any(~c[3]) & (c[4] < _BETWEEN), descend, begin)[0]
+        r = task.rest + task.change(s, smooth)
+        s, w, unit = turned(s, task.force(r + w, smooth)[0], smooth, fitting(r) / smooth)
+        off, slope, bend, size = condition(s, w, unit)
         ds, dw = _newton(task, unit, bend, off, slope)
-        jumped = condition(s + ds, w + dw)[3]
+        jumped = condition(s + ds, w + dw, unit)[3]
         better = jumped < _GAIN * size
         s, w = jnp.where(better, s + ds, s), jnp.where(better, w + dw, w)
-        return s, w, jnp.where(better, jumped, size), done + 1
+        size = jnp.where(better, jumped, size)
+        # The smaller the smoothing, the faster the multipliers.
+        slow = (size > 0.3 * before) & (ratio > eps ** (1 / 3))
+        return s, w, unit, jnp.where(slow, ratio / _CHANGE, ratio), size, done + 1
 
-    # Of the size of the residuals, which few outliers do not raise, or of their change if less.
-    unit = jnp.mean(jnp.sqrt(jnp.abs(task.rest)), -1, keepdims=True) ** 2
-    unit = jnp.minimum(unit, task.step * jnp.max(task.factor.spectrum, initial=0))
-    unit = jnp.where(unit > 0, unit, 1.0)
-    smooth, (scale, share) = _SMOOTHING * unit, task.scales(unit)
-    turn = safe_ratio(scale, task.scales(smooth)[0])
-    w = unit * start
+    def turned(s, w, unit, ratio):
+        """Return s, w and the unit in another one."""
+        other = task.scales(unit * ratio)[0]
+        return s * safe_ratio(task.scales(unit)[0], other), w * ratio, unit * ratio
+
+    def fitting(r):
+        """Return a unit: a mean size of residuals that few outliers do not raise."""
+        sizes = (jnp.mean(jnp.sqrt(jnp.abs(part)), -1, keepdims=True) for part in (task.rest, r))
+        most = task.step * jnp.max(task.factor.spectrum, initial=0)
+        unit = jnp.minimum(jnp.maximum(*sizes) ** 2, most)
+        return jnp.where(unit > 0, unit, 1.0)
+
+    def goes_on(carry):
+        return jnp.any(carry[4] > 64 * eps) & (carry[5] < rounds)
+
+    unit = fitting(task.rest)
+    w, (scale, share) = unit * start, task.scales(unit)
     s = -safe_ratio(task.slope(jnp.zeros_like(scale), w, unit), share)
-    carry = (s, w, condition(s, w)[3], jnp.int32(0))
-    s, w, size, _ = while_loop(lambda c: jnp.any(c[2] > 64 * eps) & (c[3] < rounds), improve, carry)
+    carry = (s, w, unit, jnp.ones_like(unit), condition(s, w, unit)[3], jnp.int32(0))
+    s, w, unit, _, size, _ = while_loop(goes_on, improve, carry)
     return s, w, unit, size[..., 0]
 
 
