@@ -90,10 +90,10 @@ def _tell(sentence: str) -> int:
 
 
 def _leave(code: int) -> NoReturn:
-    """End the process; at once where others wait for it, or it would wait for a computation."""
+    """End the process; at once where others wait for it that do not know of its end."""
     waiting.stop()
     hosts = sys.modules.get("fedjax_admm.trials.engine.hosts")
-    if code == INTERRUPTED or (hosts is not None and code and hosts.waited_for()):
+    if hosts is not None and code and hosts.waited_for():
         for stream in (sys.stdout, sys.stderr):
             if stream is not None:
                 stream.flush()
