@@ -5,13 +5,13 @@
     python benchmarks/findings.py cauchy cauchy-77 [DIR ...]
 
 benchmarks/findings.toml holds for every experiment what its findings claim: the words, the methods
-of which the first is lower, and where. Every DIR holds a finished run with the experiment's own
-settings, on the data that its `measured_on` names. Its rows take the place of those of the same
-experiment and seed in benchmarks/findings.csv: for each claim, pair of methods and swept value the
-difference `times * lower - higher`, trial by trial, with its standard error, the share of trials in
-which it is negative, trials and seed. A claim about ratios takes the difference of the decimal
-logarithms; one about medians that of the medians, whose standard error is that of 1,000 bootstrap
-samples of trials.
+of which the first is lower, and where. Every DIR holds a finished run of the experiment's rounds,
+on the data that its `measured_on` names. Its rows take the place of those of the same experiment
+and seed in benchmarks/findings.csv: for each claim, pair of methods and swept value the difference
+`times * lower - higher`, trial by trial, with its standard error, the share of trials in which it
+is negative, trials and seed. A claim about ratios takes the difference of the decimal logarithms;
+one about medians that of the medians, whose standard error is that of 1,000 bootstrap samples of
+trials.
 """
 
 import argparse
@@ -121,7 +121,7 @@ def stored() -> list[dict[str, str]]:
 
 
 def check_usual(folder: Path, run: results.Results) -> None:
-    """Check that a run is what its experiment is by itself, with any seed and no fewer trials.
+    """Check that a run has its experiment's own rounds and data; seed and trials may be others.
 
     Raises:
       InputError: somebody has set something.

@@ -26,7 +26,7 @@ def form_of(what: str, texts: Sequence[str], number: re.Pattern[str]) -> str:
         return DAY_FIRST
     if any(int(found[3]) > 12 for found in dates):
         return MONTH_FIRST
-    if dates[0][2] == ".":  # nobody writes the month first there
+    if dates[0][2] == ".":  # dates with dots have the day first
         return DAY_FIRST
     raise InputError(
         f"{what} may have the day or the month first, as in {first!r}",

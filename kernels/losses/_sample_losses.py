@@ -8,9 +8,13 @@ from fedjax_admm.kernels._gaps import approximate, with_gap
 from fedjax_admm.kernels.compiling import Share, Size
 from fedjax_admm.kernels.elementwise._absolute import prox_l1, prox_pinball
 from fedjax_admm.kernels.elementwise._losses import prox_logistic
-from fedjax_admm.kernels.losses._samples import SampleFactor, SampleProx, precompose_samples
-from fedjax_admm.kernels.losses._spectrum import points_last, spread
-from fedjax_admm.kernels.matrices._decompositions import times
+from fedjax_admm.kernels.losses._samples import (
+    SampleFactor,
+    SampleProx,
+    precompose_samples,
+    residuals,
+)
+from fedjax_admm.kernels.losses._spectrum import points_last
 
 
 def absolute_loss_value(x: Array, factor: SampleFactor, axis: int = -1) -> Array:
@@ -140,4 +144,4 @@ def prox_logistic_loss(
 
 def _residuals(x: Array, factor: SampleFactor, axis: int) -> Array:
     point, _, wide = points_last(x, None, factor, axis)
-    return times(point, wide.matrix.mT) - spread(wide.target, point.ndim)
+    return residuals(point, wide)

@@ -142,8 +142,8 @@ def precompose_samples(prox: Callable[..., Array], rounds: int = 30) -> Callable
             part.reshape((1,) * (point.ndim - part.ndim) + part.shape) if part.ndim else part
             for part in matched(point, *parameters)[1:]
         )
-        step = step * jnp.ones_like(point[..., :1])
-        rest = _residuals(point, wide)
+        step = step * jnp.ones((*point.shape[:-1], 1), point.dtype)
+        rest = residuals(point, wide)
         first = jnp.zeros_like(rest) if start is None else matched(rest, start)[1]
         fixed = jax.lax.stop_gradient((rest, step, wide, first, point, numbers))
         task = _Task(*fixed[:3], partial(_scalar, prox, fixed[5]))
@@ -152,7 +152,7 @@ def precompose_samples(prox: Callable[..., Array], rounds: int = 30) -> Callable
         # the change of x is that of the conditions itself, so that nothing is divided by the step.
         basis, (scale, share) = fixed[2].basis, task.scales(unit)
         x = fixed[4] + times(scale * s, basis.mT)
-        r = _residuals(x, wide)
+        r = residuals(x, wide)
         off = r - _scalar(prox, numbers, r + w, unit)
         apart = x - point + step / unit * times(w, wide.matrix)
         still, at = jax.lax.stop_gradient(((off, apart), r + w))
@@ -177,7 +177,7 @@ def precompose_samples(prox: Callable[..., Array], rounds: int = 30) -> Callable
     return mapped
 
 
-def _residuals(x: Array, factor: SampleFactor) -> Array:
+def residuals(x: Array, factor: SampleFactor) -> Array:
     """Return `A x - b` for points with their coordinates last."""
     return times(x, factor.matrix.mT) - spread(factor.target, x.ndim)
 
@@ -356,6 +356,8 @@ _diagonal = jnp.vectorize(jnp.diag, signature="(k)->(k,k)")
 @partial(jnp.vectorize, signature="(k,k)->(k,k)")
 def _inverse(matrix):
     """Invert a positive definite matrix, and a ridge for rounding, by Gauss-Jordan elimination."""
+    if not matrix.size:
+        return matrix
     places = jnp.arange(matrix.shape[-1])
     ridge = 64 * jnp.finfo(matrix.dtype).eps * jnp.max(jnp.abs(matrix), initial=0)
 

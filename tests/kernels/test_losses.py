@@ -202,6 +202,13 @@ def test_losses_of_samples_at_large_steps(name, dtype, step):
     assert np.asarray(residual) < 1e3 * np.finfo(dtype).eps
 
 
+@pytest.mark.parametrize(("rows", "columns", "points"), [(0, 5, 2), (4, 0, 2), (4, 5, 0)])
+def test_losses_without_samples_coordinates_or_points_leave_the_points(rows, columns, points):
+    factor = kernels.sample_factor(jnp.zeros((rows, columns)), jnp.ones(rows))
+    point = jnp.ones((points, columns))
+    np.testing.assert_array_equal(kernels.prox_absolute_loss(point, 2.0, factor), point)
+
+
 @pytest.mark.thorough
 def test_losses_of_samples_are_differentiated_by_their_data(x64):
     """By matrix and target, against differences, where the factor is made anew."""

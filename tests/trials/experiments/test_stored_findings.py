@@ -12,7 +12,7 @@ from fedjax_admm.trials.running import Request, run_experiment
 from tests.memory import drop_programs
 
 NAMES = [headline.name for headline in headlines()]
-# Claims of these are not measured yet: their runs of two seeds take two hours on two cores.
+# Claims of these are not measured yet: their runs of two seeds take hours.
 UNMEASURED = (
     *("federated-benchmark", "fedmc-rank", "hfsad-personalisation", "localization-coverage"),
     *("localization-dropouts", "localization-plaza", "localization-tracking"),

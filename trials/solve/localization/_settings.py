@@ -21,12 +21,12 @@ class LocalizationSettings(Settings):
     reads: ClassVar[str] = "CSV or Parquet: x, y, [z,] range; with --anchors time, anchor, range."
     tables: ClassVar[tuple[str, ...]] = ("residuals.csv", "positions.csv", "anchors.csv")
 
-    anchors: Annotated[str | None, file("Anchors: anchor, x, y[, z] or latitude, longitude.")] = (
-        None
+    anchors: Annotated[str | None, file("File: anchor, x, y[, z] or latitude, longitude.")] = None
+    odometry: Annotated[str | None, file("File of steps: time, distance, turn.")] = None
+    truth: Annotated[str | None, file("File of the true path, which is only compared.")] = None
+    clock: Annotated[bool, flag("--clock", "Ranges share an unknown offset, as pseudo-ranges.")] = (
+        False
     )
-    odometry: Annotated[str | None, file("Steps: time, distance, turn.")] = None
-    truth: Annotated[str | None, file("The true path, which is only compared.")] = None
-    clock: Annotated[bool, flag("--clock", "Ranges share an unknown offset over time.")] = False
     time_format: TimeFormat = None
     rounds: Annotated[int, whole("Global rounds of FSMDM.", at_most=MOST_ROUNDS)] = 3000
 

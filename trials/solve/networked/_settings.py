@@ -42,21 +42,29 @@ class NetworkedSettings(RowSettings):
 
     node: Annotated[str, text("Column that names the node of a row.")]
     graph: Annotated[
-        str, text("Of like nodes, or a file: head,tail[,weight].", metavar=_GRAPHS)
+        str,
+        text("Edges join nodes with similar data, or a file head,tail[,weight].", metavar=_GRAPHS),
     ] = WASSERSTEIN
     threshold: Annotated[
-        float | None, number("Largest squared distance joined (isolates 5 %).", above=0)
+        float | None,
+        number("Largest squared distance that is joined (isolates 5 % of the nodes).", above=0),
     ] = None
     neighbours: Annotated[int | None, whole("Nearest nodes that a node is joined to (5).")] = None
     lam: Annotated[Any, number("Strength of the coupling.", above=0, word=AUTO)] = 0.5
     penalty: Annotated[str, choice("Penalty on differences of neighbours.", PENALTIES)] = "nlasso"
     splits: Annotated[int, whole("Number of random splits into training and validation.")] = 5
-    validation: Annotated[float, number("Held out share of rows.", above=0, below=1)] = 0.33
-    raw: Annotated[bool, flag("--raw", "Couple models of features that are not scaled.")] = False
-    gap: Annotated[float, number("Relative duality gap of a fit.", above=0, below=1)] = 1e-6
+    validation: Annotated[
+        float, number("Share of every node's rows that is held out.", above=0, below=1)
+    ] = 0.33
+    raw: Annotated[
+        bool, flag("--raw", "Couple models of the features as they are, not standardised.")
+    ] = False
+    gap: Annotated[
+        float, number("Relative duality gap at which a fit has converged.", above=0, below=1)
+    ] = 1e-6
     rounds: Annotated[int, whole("Most rounds of a fit.", at_most=MOST_ROUNDS)] = 5000
     seed: Annotated[int, random_seed("Seed of the splits.")] = 2025
-    coordinates: Annotated[str | None, text("Columns of a map: longitude,latitude.")] = None
+    coordinates: Annotated[str | None, text("Columns of a map, as longitude,latitude.")] = None
 
     def check_together(self) -> None:
         """Check that there are splits to choose lam by."""

@@ -39,7 +39,7 @@ ACCOUNTINGS = ("zcdp", "advanced", "basic")
 
 @dataclass(frozen=True, kw_only=True)
 class PrivateSettings(RowSettings):
-    """Fit a linear model to clients' data under differential privacy; no column is scaled."""
+    """Fit a linear model to clients' data under differential privacy, and say what was spent."""
 
     family: ClassVar[str] = "private"
     reads: ClassVar[str] = "CSV or Parquet with named columns, one row per sample of a client."
@@ -53,29 +53,52 @@ class PrivateSettings(RowSettings):
     arguments: ClassVar[dict[str, str]] = {"step_size": "step"}
 
     client: Annotated[str, text("Column that names the client of a row.")]
-    epsilon: Annotated[float, number("Privacy; inf: no noise.", above=0, infinite=True)]
-    clip: Annotated[float, number("Norm to clip gradients to, chosen without data.", above=0)]
-    delta: Annotated[float, number("Probability of failure.", above=0, below=1)] = 1e-5
+    target: Annotated[str, text("Column that is predicted; for logistic 0/1 or -1/1.")]
+    features: Annotated[
+        str,
+        text(
+            "Columns, as in 'a,b[-1]'; [-1] is that of the client's row before. Nothing is "
+            "scaled: statistics that scaled a column must be public."
+        ),
+    ]
+    epsilon: Annotated[
+        float, number("Privacy of the whole run; inf for no noise.", above=0, infinite=True)
+    ]
+    clip: Annotated[
+        float,
+        number("Norm to which gradients of samples are clipped, chosen without the data.", above=0),
+    ]
+    delta: Annotated[
+        float, number("Probability of failure of the guarantee.", above=0, below=1)
+    ] = 1e-5
     accounting: Annotated[str, choice("How releases are added up.", ACCOUNTINGS)] = "zcdp"
-    rounds: Annotated[int, whole("Rounds; every client sends in each.", at_most=10**6)] = 200
-    tau: Annotated[float, number("Budgets grow by 1 / tau a round.", above=0, at_most=1)] = 0.985
+    rounds: Annotated[int, whole("Rounds, in each of which all clients send.", at_most=10**6)] = 200
+    tau: Annotated[
+        float, number("Budgets grow by 1 / tau from round to round.", above=0, at_most=1)
+    ] = 0.985
     method: Annotated[str, choice("Method that the clients run.", METHODS)] = ADMM
     loss: Annotated[str, choice("Loss of one sample.", LOSSES)] = "squared"
-    l1: Annotated[float, number("Weight of ||w||_1, chosen without data.", at_least=0)] = 0.0
+    l1: Annotated[float, number("Weight of ||w||_1, chosen without the data.", at_least=0)] = 0.0
     l2: Annotated[float, number("Weight of ||w||^2, intercept included.", at_least=0)] = 1.0
     rho: Annotated[float | None, number("Weight of the clients' agreement (3).", above=0)] = None
-    step: Annotated[float | None, number("First step (1; subgradient: 0.3).", above=0)] = None
+    step: Annotated[float | None, number("First step (1; of subgradients 0.3).", above=0)] = None
     power: Annotated[
-        float | None, number("Step n is step / n^power: 0, 0.5, 1 (0.5).", at_least=0, at_most=1)
+        float | None,
+        number("Step n is step / n^power, of 0, 0.5 or 1 (0.5).", at_least=0, at_most=1),
     ] = None
-    edges: Annotated[str | None, file("head,tail or source,target: who sends to whom (drawn).")] = (
-        None
-    )
-    seed: Annotated[int | None, random_seed("Of the noise, for tests (secret).")] = field(
-        default=None, repr=False
-    )
-    evaluate: Annotated[bool, flag("--evaluate", "Also measure errors: not protected.")] = False
-    keep_private: Annotated[bool, flag("--keep-private", "Also write unprotected models.")] = False
+    edges: Annotated[
+        str | None, file("Columns head,tail or source,target: who sends to whom (drawn).")
+    ] = None
+    seed: Annotated[
+        int | None,
+        random_seed("Seed of the noise, for tests: who knows it can take the noise away (secret)."),
+    ] = field(default=None, repr=False)
+    evaluate: Annotated[
+        bool, flag("--evaluate", "Also measure errors on the data, which is not protected.")
+    ] = False
+    keep_private: Annotated[
+        bool, flag("--keep-private", "Also write the models without noise: not protected.")
+    ] = False
     x64: Annotated[bool, flag("--x64", "Compute in float64.")] = False
 
     def check_together(self) -> None:

@@ -49,9 +49,9 @@ class RatingsSettings(Settings):
     user: Annotated[str | None, text("Column of users: numbers or texts (the usual names).")] = None
     item: Annotated[str | None, text("Column of items, likewise.")] = None
     rating: Annotated[str | None, text("Column of the ratings.")] = None
-    clients: Annotated[int | None, whole("Clients that share the users (100, if there are).")] = (
-        None
-    )
+    clients: Annotated[
+        int | None, whole("Clients that share the users (100, or the number of users).")
+    ] = None
     sampled: Annotated[int | None, whole("Clients that take part in a round (a tenth).")] = None
     rank: Annotated[int, whole("Numbers per user and per item.")] = 5
     rounds: Annotated[int, whole("Rounds of FedMC-ADMM.", at_most=MOST_ROUNDS)] = 400
@@ -59,9 +59,11 @@ class RatingsSettings(Settings):
     penalty: Annotated[str, choice("Penalty on users' and items' factors.", PENALTIES)] = "l2"
     lam: Annotated[float, weight("Weight of the penalty on users' factors.")] = 1e-6
     gamma: Annotated[float, weight("Weight of the penalty on items' factors.")] = 1e-6
-    beta: Annotated[Any, number("Weight of the clients' agreement; about 1e5.", **_BETA)] = AUTO
-    model: Annotated[str, choice("Model of all ratings; auto: the better.", _MODELS)] = AUTO
-    validation: Annotated[float, number("Share that judges beta.", above=0, below=1)] = 0.1
+    beta: Annotated[Any, number("Weight of the clients' agreement, about 1e5.", **_BETA)] = AUTO
+    model: Annotated[str, choice("Model fitted to all; auto: the better one.", _MODELS)] = AUTO
+    validation: Annotated[
+        float, number("Share of the training ratings that judges beta.", above=0, below=1)
+    ] = 0.1
     seed: Annotated[int, random_seed("Seed of the split and of all draws.")] = 2025
     top: Annotated[
         list[str] | None,
