@@ -157,7 +157,8 @@ def _form_of_times(name: str, value: Any) -> str:
 TimeFormat = Annotated[
     str | None,
     Option(
-        f"How times are written: {', '.join(FORMS)}, or a pattern such as %d.%m.%y (found from the column).",
+        f"How times are written: {', '.join(FORMS)}, or a pattern such as %d.%m.%y (found from "
+        "the column).",
         _form_of_times,
         metavar="FORM",
     ),
