@@ -177,7 +177,9 @@ class Table:
                 moment = seconds_of(text, form)
                 if moment is None:
                     told = f"must be a time written as {form}, but it is {text!r:.60}"
-                    raise self._mistake(column, code, told, "repair it, or take {time_format}")
+                    raise self._mistake(
+                        column, code, told, "repair it, or name another form with {time_format}"
+                    )
                 seconds[code] = moment
         return seconds[codes], form
 

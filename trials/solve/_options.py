@@ -149,8 +149,9 @@ def _plain(value: Any) -> Any:
 
 
 def _form_of_times(name: str, value: Any) -> str:
-    if "%" not in str(value):
-        one_of(name, value, FORMS)
+    if "%" not in str(value) and value not in FORMS:
+        told = f"must be {', '.join(FORMS)} or a pattern such as %d.%m.%y, but it is {value!r}"
+        raise InputError(told, argument=name, value=value)
     return value
 
 
