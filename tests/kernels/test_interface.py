@@ -41,6 +41,7 @@ SHARED = {
     "positive_part",
     "power_of_two",
     "radial_value",
+    "residuals",
     "resolvent",
     "rotate_symmetric",
     "rotate_tall",
