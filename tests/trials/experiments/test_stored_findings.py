@@ -17,8 +17,7 @@ UNMEASURED = (
     *("federated-benchmark", "fedmc-rank", "hfsad-personalisation", "localization-coverage"),
     *("localization-dropouts", "localization-plaza", "localization-tracking"),
     *("messages-byzantine", "messages-compression", "messages-delay", "nfl-sbm-noiseless"),
-    *("nfl-weather", "nonsmooth-benchmark", "zcdp-clipping", "zcdp-convergence"),
-    *("zcdp-equal-speed", "zcdp-heterogeneous", "zcdp-tau", "zcdp-tradeoff"),
+    *("nfl-weather", "nonsmooth-benchmark"),
 )
 COMPARING = re.compile(
     r"\b(better|best|worse|worst|lower|lowest|higher|highest|below|above|beats?|beaten|ahead|behind"
