@@ -15,7 +15,6 @@ NAMES = [headline.name for headline in headlines()]
 # Claims of these are not measured yet: their runs of two seeds take hours.
 UNMEASURED = (
     *("federated-benchmark", "fedmc-rank", "hfsad-personalisation", "localization-coverage"),
-    *("localization-dropouts", "localization-plaza", "localization-tracking"),
     *("messages-byzantine", "messages-compression", "messages-delay", "nfl-sbm-noiseless"),
     *("nfl-weather", "nonsmooth-benchmark"),
 )
