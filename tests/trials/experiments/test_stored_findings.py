@@ -16,7 +16,7 @@ NAMES = [headline.name for headline in headlines()]
 UNMEASURED = (
     *("federated-benchmark", "fedmc-rank", "hfsad-personalisation", "localization-coverage"),
     *("messages-byzantine", "messages-compression", "messages-delay", "nfl-sbm-noiseless"),
-    *("nfl-weather", "nonsmooth-benchmark"),
+    "nonsmooth-benchmark",
 )
 COMPARING = re.compile(
     r"\b(better|best|worse|worst|lower|lowest|higher|highest|below|above|beats?|beaten|ahead|behind"
