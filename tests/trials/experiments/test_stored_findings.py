@@ -14,7 +14,7 @@ from tests.memory import drop_programs
 NAMES = [headline.name for headline in headlines()]
 # Claims of these are not measured yet: their runs of two seeds take hours.
 UNMEASURED = (
-    *("federated-benchmark", "fedmc-rank", "localization-coverage", "messages-byzantine"),
+    *("federated-benchmark", "localization-coverage", "messages-byzantine"),
     *("messages-compression", "messages-delay", "nonsmooth-benchmark"),
 )
 COMPARING = re.compile(
