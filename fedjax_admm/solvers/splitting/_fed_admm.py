@@ -58,7 +58,7 @@ from fedjax_admm._checks import InputError, build, counted, declared, positive
 from fedjax_admm._threefry import split
 from fedjax_admm.solvers import _roles as roles
 from fedjax_admm.solvers.splitting._adaptive import AdaptivePenalty, Agreement
-from fedjax_admm.solvers.splitting._probing import Probed, ProbedServer, probing
+from fedjax_admm.solvers.splitting._probing import Probed, probing
 
 
 class FedADMMClients(NamedTuple):
@@ -220,9 +220,26 @@ class AdaptiveFedADMM(FedADMM):
         return Agreement(models, duals, server, rho, active)
 
 
+class ProbedADMMServer(NamedTuple):
+    """What the server of `ProbedFedADMM` holds."""
+
+    model: jax.Array  # shape=(dim,): z
+    curvature: jax.Array  # shape=(clients,): l, the same for all
+    rounds: jax.Array  # shape=(), int32: k
+    start: jax.Array  # shape=(dim,): the first model
+    silent: jax.Array  # shape=(clients,), bool: who has never taken part
+
+
 @roles.pytree_dataclass
 class ProbedFedADMM(Probed, FedADMM):
-    """FedADMM whose rho follows the curvature that clients meet: `_probing` has the formulas."""
+    """FedADMM whose rho follows the curvature that clients meet: `_probing` has the formulas.
+
+    In c, the n clients that have never taken part stand for the first model z^0 with the rho of
+    now. Their rho_0 of the start may be thousands of times as large, and would hold z until the
+    last of them comes. So where c_0 is the mean with rho_0, and W the sum of its weights,
+
+        c = z^0 + (c_0 - z^0) W / (W - n max(rho_0 - rho, 0)).
+    """
 
     share: ClassVar[float] = 0.2
     fixed_weights: ClassVar[bool] = False
@@ -230,6 +247,11 @@ class ProbedFedADMM(Probed, FedADMM):
     def first_rho(self) -> Any:
         """Return rho before the first round; None where it is to be found."""
         return None if self.rho is None else self.penalty(self.rho)
+
+    def start_server(self, model, num_clients) -> ProbedADMMServer:
+        """Start at the first model, with the curvature that was estimated there."""
+        start = super().start_server(model, num_clients)
+        return ProbedADMMServer(*start, model, jnp.ones(num_clients, bool))
 
     def start_clients(self, problem, models, key):
         """Start as FedADMM does."""
@@ -246,9 +268,15 @@ class ProbedFedADMM(Probed, FedADMM):
         new, _ = super().client(problem, clients, z, key)
         return new, self.said(new.memory)
 
-    def server(self, server: ProbedServer, received: roles.Received, info) -> ProbedServer:
+    def server(self, server: ProbedADMMServer, received: roles.Received, info) -> Any:
         """Return z and l."""
-        return self.with_model(server, super().server(server, received, info), received)
+        server = self.heard(server, received)._replace(silent=server.silent & ~info.active)
+        heavier = jnp.maximum(self.first_rho() - self.penalty(server.curvature[0]), 0)
+        weight = received.weight - jnp.sum(server.silent, dtype=heavier.dtype) * heavier
+        c = received.means[0]
+        moved = server.start + (c - server.start) * (received.weight / weight)
+        centre = jnp.where(weight < received.weight, moved, c)
+        return server._replace(model=self.regularizer.prox(centre, received.num_clients / weight))
 
 
 def fed_admm(

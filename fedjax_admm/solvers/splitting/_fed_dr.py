@@ -132,7 +132,8 @@ class ProbedFedDR(Probed, FedDR):
         memory = self.local.memory(problem, models)
         rho = self.penalty(memory.shared)
         clients = ProbedFedDRClients(models, models, memory, rho)
-        return self._probed_prox(problem, models, clients, key)
+        new, said = self._probed_prox(problem, models, clients, key)
+        return new._replace(rho=self.first_weight(rho, new.memory, memory.calls)), said
 
     def client(self, problem, clients: ProbedFedDRClients, received, key):
         """Return y_i and x_i, and say l_i."""
@@ -153,10 +154,8 @@ class ProbedFedDR(Probed, FedDR):
     def server(self, server: ProbedServer, received: roles.Received, info) -> ProbedServer:
         """Return x_bar and l."""
         step = received.num_clients / received.weight
-        model = self.regularizer.prox(received.means[0], step)
-        if received.beside is None or info is None:
-            return server._replace(model=model)
-        return self.with_model(server, model, received)
+        server = server._replace(model=self.regularizer.prox(received.means[0], step))
+        return server if info is None else self.heard(server, received)
 
     def client_slopes(self, state: roles.StarState) -> jax.Array:
         """Return `(y_i - x_i) / eta_i in df_i(x_i)` of every client, shape (clients, dim)."""

@@ -104,16 +104,17 @@ class ProbedFedDyn(Probed, FedDyn):
         x, curvature = received
         rho, memory = self.penalty(curvature), self.read(clients.memory, curvature)
         centre = x + clients.slope / rho[:, None]
-        w, memory = self.local(problem, centre, rho, x, memory, key)
-        slope = clients.slope - rho[:, None] * (w - x)
-        return FedDynClients(slope, memory), self.said(memory)
+        w, new = self.local(problem, centre, rho, x, memory, key)
+        weight = self.first_weight(rho, new, memory.calls)
+        slope = clients.slope - weight[:, None] * (w - x)
+        return FedDynClients(slope, new), self.said(new)
 
     def server(self, server: ProbedServer, received: roles.Received, info) -> ProbedServer:
-        """Return x and l."""
+        """Return x and l; in the first round, that of the clients is the rho of the new l."""
         (h,), (change,) = received.means, received.changes
-        rho = self.penalty(server.curvature[0])
-        model = self.regularizer.prox(server.model - (change + h) / rho, 1 / rho)
-        return self.with_model(server, model, received)
+        new = self.heard(server, received)
+        rho = self.penalty(jnp.where(server.rounds == 0, new.curvature, server.curvature)[0])
+        return new._replace(model=self.regularizer.prox(server.model - (change + h) / rho, 1 / rho))
 
 
 def fed_dyn(

@@ -23,7 +23,10 @@ It is taken back, h_i is ten times as large, and l_i stays, so that no curvature
 is ever sent. A start that lies so to the client's last point is given up for that point. Where rho
 falls, y_i / rho, by which a client's dual variable moves the server's model, grows by at most
 max(1, m / 10) in the client's round m. Else the duals of a steep start would throw the model out of
-a flat valley (FedADMM and FedDR; y_i falls instead).
+a flat valley (FedADMM and FedDR; y_i falls instead). At a steep start L may be thousands of times
+as large as l a few rounds later. So a client's first upload has the rho of its own l_i where this
+is less (FedDyn and FedDR), and y_i is as much smaller; and clients that have never been heard count
+with the rho of now (FedADMM).
 
 Guarantee. For gradients of all samples and K > 1, a client's model is where its gradient was
 finite, and along each of its steps the curvature was at most ten times the assumed one; l is a mean
@@ -248,7 +251,7 @@ class Probed:
     local: Any  # a ProbingGradient
     share: ClassVar[float]  # rho times the length of all local steps of a round, about, at first
 
-    def start_server(self, model, num_clients) -> ProbedServer:
+    def start_server(self, model, num_clients) -> Any:
         """Start at the first model, with the curvature that was estimated there."""
         first = jnp.broadcast_to(self.local.curvature, (num_clients,)).astype(model.dtype)
         return ProbedServer(model, first, jnp.zeros((), jnp.int32))
@@ -274,6 +277,16 @@ class Probed:
         """Return by how much y_i / rho_i may grow where rho_i falls, shape (clients,)."""
         return jnp.maximum(1, memory.calls.astype(memory.met.dtype) / 10)
 
+    def first_weight(self, rho: jax.Array, memory: Probes, calls: jax.Array) -> jax.Array:
+        """Return rho_i of an upload: in a client's first one, its own l_i allows no more.
+
+        Args:
+          rho: of the visit, shape (clients,).
+          memory: after it.
+          calls: of the memory before it.
+        """
+        return jnp.where(calls == 0, jnp.minimum(rho, self.penalty(memory.met)), rho)
+
     def read(self, memory: Probes, curvature: jax.Array) -> Probes:
         """Return what the clients remember once they have read l."""
         return memory._replace(shared=curvature / self.growth(memory))
@@ -282,12 +295,14 @@ class Probed:
         """Return what the clients say."""
         return roles.Said(beside=memory.met * self.growth(memory))
 
-    def with_model(self, server: ProbedServer, model, received: roles.Received) -> ProbedServer:
-        """Return what the server holds with another model, and with the mean of what was met."""
+    def heard(self, server: Any, received: roles.Received) -> Any:
+        """Return what the server holds with the mean of what was met."""
         rounds = server.rounds + 1
         assert received.beside is not None
-        change = (received.beside - server.curvature) / jnp.sqrt(rounds.astype(model.dtype))
-        return ProbedServer(model, server.curvature + change, rounds)
+        change = (received.beside - server.curvature) / jnp.sqrt(
+            rounds.astype(server.curvature.dtype)
+        )
+        return server._replace(curvature=server.curvature + change, rounds=rounds)
 
 
 def probing(local: Any) -> ProbingGradient | None:
