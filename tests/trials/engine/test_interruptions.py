@@ -8,7 +8,9 @@ import time
 import pytest
 
 ENDLESS = """
+import signal
 import jax
+signal.signal(signal.SIGINT, signal.default_int_handler)  # ignored in a script's background
 from fedjax_admm.trials.engine._interruptions import held_back
 jax.config.update("jax_cpu_enable_async_dispatch", False)  # Python would wait for it at its end
 endless = jax.jit(lambda x: jax.lax.while_loop(lambda x: x > 0, lambda x: x + 1e-9 * x, x))

@@ -235,7 +235,7 @@ def test_all_swept_values_share_the_geometry(name):
     np.testing.assert_array_equal(low.target, high.target)
     exact = np.linalg.norm(np.asarray(low.anchors) - np.asarray(low.target), axis=1)
     far = [np.abs(np.asarray(problem.distances) - exact) for problem in (low, high)]
-    if name == "fsmdm-asynchrony":  # the noise is the same: who is active varies
+    if name in ("fsmdm-asynchrony", "fsmdm-omega"):  # the noise is the same: the method varies
         np.testing.assert_array_equal(*far)
     else:  # the same draws, more of them or larger
         assert (far[0] <= far[1] + 1e-4).all()

@@ -12,11 +12,6 @@ from fedjax_admm.trials.running import Request, run_experiment
 from tests.memory import drop_programs
 
 NAMES = [headline.name for headline in headlines()]
-# Claims of these are not measured yet: their runs of two seeds take hours.
-UNMEASURED = (
-    *("federated-benchmark", "localization-coverage", "messages-byzantine"),
-    *("messages-compression", "messages-delay", "nonsmooth-benchmark"),
-)
 COMPARING = re.compile(
     r"\b(better|best|worse|worst|lower|lowest|higher|highest|below|above|beats?|beaten|ahead|behind"
     r"|level|ties|faster|fastest|slower|than|smaller|larger|fewer|fewest|helps?|hurts?|hardly)\b"
@@ -44,7 +39,7 @@ def test_claims_hold_on_both_seeds():
         table[tuple(row[name] for name in findings.IDENTITY)].append(row)
     for name in NAMES:
         for claim in findings.measured_claims(name):
-            for each in () if name in UNMEASURED else findings.comparisons(name, claim):
+            for each in findings.comparisons(name, claim):
                 rows = table.pop((name, *each.texts()))
                 assert sorted(row["seed"] for row in rows) == ["2025", "77"]
                 numbers = [(float(row["difference"]), float(row["standard_error"])) for row in rows]

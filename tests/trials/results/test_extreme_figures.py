@@ -30,9 +30,7 @@ FIGURES = {
         names=("one", "two"),
     ),
     "methods": lambda results: figures.methods_figure(results, metrics=("error", "passes")),
-    "ladder": lambda results: figures.ladder_figure(
-        results, metrics=("error",), label="number", timed=True
-    ),
+    "ladder": lambda results: figures.ladder_figure(results, metrics=("error",), label="number"),
     "panels": lambda results: figures.panels_figure(results, metrics=("error", "passes")),
     "tasks": lambda results: figures.task_curves_figure(
         results, metric="error", title=lambda value: f"{value:g}", logarithmic=True

@@ -325,6 +325,7 @@ def test_arrays_are_complete(finished):
         "IFCA, k = 2",
         "clusters known",
         "pooled, four outputs",
+        "pooled, stopped early",
     ]
     for method in results.methods:
         for metric in ("train", "validation", "silent"):
@@ -348,7 +349,7 @@ def test_networks_learn(finished):
     results, _ = finished
     last = {m: results.values(m, "train")[1, :, -1] for m in results.methods}
     for method, values in last.items():
-        assert (values > (0.5 if "four" in method else 0.75)).all(), method
+        assert (values > (0.4 if "pooled" in method else 0.75)).all(), method
     assert (results.values("Algorithm 1", "validation")[1, :, -1] > 0.7).all()
 
 
