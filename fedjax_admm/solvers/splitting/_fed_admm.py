@@ -250,8 +250,9 @@ class ProbedFedADMM(Probed, FedADMM):
 
     def start_server(self, model, num_clients) -> ProbedADMMServer:
         """Start at the first model, with the curvature that was estimated there."""
-        start = super().start_server(model, num_clients)
-        return ProbedADMMServer(*start, model, jnp.ones(num_clients, bool))
+        _, curvature, rounds = super().start_server(model, num_clients)
+        silent = jnp.ones(num_clients, bool)
+        return ProbedADMMServer(model, curvature, rounds, model, silent)
 
     def start_clients(self, problem, models, key):
         """Start as FedADMM does."""
