@@ -37,15 +37,14 @@ from fedjax_admm.solvers.private._networked_admm import (
 )
 from fedjax_admm.solvers.private._p_admm import p_admm as p_admm
 from fedjax_admm.solvers.private._subgradient import private_subgradient as private_subgradient
-from fedjax_admm.solvers.splitting._adaptive import (
-    AdaptivePenalty as AdaptivePenalty,
-    balanced_penalty as balanced_penalty,
-)
+from fedjax_admm.solvers.splitting._balanced import balanced_penalty as balanced_penalty
+from fedjax_admm.solvers.splitting._estimated import estimated_curvature as estimated_curvature
 from fedjax_admm.solvers.splitting._fed_admm import fed_admm as fed_admm
 from fedjax_admm.solvers.splitting._fed_dr import fed_dr as fed_dr
 from fedjax_admm.solvers.splitting._fed_dyn import fed_dyn as fed_dyn
 from fedjax_admm.solvers.splitting._fed_pd import fed_pd as fed_pd
 from fedjax_admm.solvers.splitting._fed_plt import fed_plt as fed_plt
+from fedjax_admm.solvers.splitting._penalty_rules import PenaltyRule as PenaltyRule
 from fedjax_admm.solvers.star._apfl import apfl as apfl
 from fedjax_admm.solvers.star._averaging import (
     fed_avg as fed_avg,

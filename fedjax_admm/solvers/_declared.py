@@ -58,22 +58,23 @@ def exchanged(**reasons: str) -> Any:
     Args:
       **reasons: the rules of `_EXCHANGE_RULES` that it must obey, and why, which ends the sentence.
     """
+    return declared(partial(check_exchange_obeys, **reasons), default=lambda: check_exchange(None))
 
-    def check(name: str, value: Any) -> Any:
-        exchange = check_exchange(value)
-        for rule, reason in reasons.items():
-            allows, sentence, remedy = _EXCHANGE_RULES[rule]
-            if not allows(exchange):
-                raise InputError(
-                    f"{sentence}, because {reason}",
-                    argument=name,
-                    value=value,
-                    remedy=remedy,
-                    others=re.findall(r"{(\w+)}", reason),
-                )
-        return exchange
 
-    return declared(check, default=lambda: check_exchange(None))
+def check_exchange_obeys(name: str, value: Any, **reasons: str) -> Any:
+    """Return the exchange that a value stands for, which obeys rules for these reasons."""
+    exchange = check_exchange(value)
+    for rule, reason in reasons.items():
+        allows, sentence, remedy = _EXCHANGE_RULES[rule]
+        if not allows(exchange):
+            raise InputError(
+                f"{sentence}, because {reason}",
+                argument=name,
+                value=value,
+                remedy=remedy,
+                others=re.findall(r"{(\w+)}", reason),
+            )
+    return exchange
 
 
 def open_fields(solver: Any) -> list[str]:

@@ -4,6 +4,7 @@ from fedjax_admm._pytrees import pytree_dataclass as pytree_dataclass
 from fedjax_admm.messages import Exchange as Exchange
 from fedjax_admm.penalties import Penalty as Penalty
 from fedjax_admm.solvers._declared import (
+    check_exchange_obeys as check_exchange_obeys,
     check_regularizer as check_regularizer,
     exchanged as exchanged,
     regularized as regularized,

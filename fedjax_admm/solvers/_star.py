@@ -87,13 +87,21 @@ class StarSolver:
     requires: ClassVar[tuple[type, ...]] = (OnStar,)  # and what parts of the solver require
     replies: ClassVar[bool] = False  # the clients read after the server's step, not before theirs
     uploads_first: ClassVar[bool] = False  # the server takes a step before the first round
-    fixed_weights: ClassVar[bool] = False  # the weights of uploads never change
     obeys_access: ClassVar[bool] = False  # clients whose data are not accessible are silent
-    looks_at_each: ClassVar[bool] = False  # the server reads `Received.known`
     hears_changes: ClassVar[bool] = False  # the server reads `Received.changes`
     steps_always: ClassVar[bool] = False  # the server takes a step in rounds of nobody, too
     watches: ClassVar[bool] = True  # clients keep what schedules see, if any does
     compensates: ClassVar[bool] = False  # sums of uploads keep what rounding cuts off
+
+    @property
+    def fixed_weights(self) -> bool:
+        """Return whether the weights of uploads never change; a part of the structure."""
+        return False
+
+    @property
+    def looks_at_each(self) -> bool:
+        """Return whether the server reads `Received.known`; a part of the structure."""
+        return False
 
     # The roles.
 

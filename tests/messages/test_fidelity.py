@@ -41,7 +41,7 @@ class Overheard:
 
 def drawn(solver, problem, state):
     return {
-        "server": state.server,
+        "server": state.server.model,
         "duals": state.clients.duals,
         "draws": state.exchange.up[0].channel[1],
     }
@@ -170,7 +170,7 @@ def test_fed_admm_with_liars_and_a_median_is_the_loop_over_clients():
     solver = solvers.fed_admm(rho, local=solvers.local_prox(), exchange=exchange)
 
     def servers_and_duals(solver, problem, state):
-        return {"server": state.server, "duals": state.clients.duals}
+        return {"server": state.server.model, "duals": state.clients.duals}
 
     trace = fa.run(
         solver, quadratics(), jax.random.key(0), rounds=ROUNDS, measure=servers_and_duals

@@ -48,17 +48,23 @@ Eckstein, D. Bertsekas, "On the Douglas-Rachford Splitting Method and the Proxim
 for Maximal Monotone Operators", Math. Program. 55 (1992).
 """
 
-from typing import Any, ClassVar, NamedTuple
+from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
 from jax.typing import ArrayLike
 
-from fedjax_admm._checks import InputError, build, counted, declared, positive
+from fedjax_admm._checks import InputError, build, counted, positive
 from fedjax_admm._threefry import split
 from fedjax_admm.solvers import _roles as roles
-from fedjax_admm.solvers.splitting._adaptive import AdaptivePenalty, Agreement
-from fedjax_admm.solvers.splitting._probing import Probed, probing
+from fedjax_admm.solvers.splitting._estimated import measured
+from fedjax_admm.solvers.splitting._penalty_rules import (
+    PenaltyRule,
+    PenaltySolver,
+    Server,
+    penalty_parameter,
+    rule_of,
+)
 
 
 class FedADMMClients(NamedTuple):
@@ -71,11 +77,11 @@ class FedADMMClients(NamedTuple):
 
 
 @roles.pytree_dataclass
-class FedADMM(roles.StarSolver):
+class FedADMM(PenaltySolver):
     """Consensus ADMM on a star; build it with `fed_admm`."""
 
-    rho: Any = positive(  # jax.Array of shape () or (clients,)
-        stacked=True, curvature=lambda largest: largest
+    rho: Any = penalty_parameter(  # jax.Array of shape () or (clients,), or a rule
+        "mean", stacked=True, curvature=lambda largest: largest
     )
     local: roles.LocalSolver = roles.locally()
     relaxation: jax.Array = positive(at_most=2)  # shape=(): a
@@ -83,12 +89,15 @@ class FedADMM(roles.StarSolver):
     exchange: roles.Exchange = roles.exchanged()  # of w_i + y_i / rho_i, with weights rho_i
     dual_updates: int = counted()
 
-    fixed_weights: ClassVar[bool] = True
+    @property
+    def rule(self) -> Any:
+        """Return the rule for rho_i."""
+        return rule_of(self.rho)
 
     def check(self, problem, rounds: int) -> None:
         """Check that rho fits the clients, and can be found where it is not given."""
         super().check(problem, rounds)
-        rho = self.first_rho()
+        rho = self.rule.first()
         if rho is not None and rho.shape not in ((), (problem.num_clients,)):
             raise InputError(
                 f"must have shape () or ({problem.num_clients},), but it has {rho.shape}",
@@ -97,20 +106,22 @@ class FedADMM(roles.StarSolver):
                 remedy="give one number for all clients, or one per client",
             )
 
-    def first_rho(self) -> Any:
-        """Return rho before the first round; None where it is to be found."""
-        return self.rho
-
     def start_clients(self, problem, models, key):
         """Start every model at the first one and every dual variable at zero."""
-        rho = jnp.broadcast_to(self.first_rho(), models.shape[:1]).astype(models.dtype)
+        rho = jnp.broadcast_to(self.rule.first(), models.shape[:1]).astype(models.dtype)
         memory = self.local.memory(problem, models)
-        return FedADMMClients(models, jnp.zeros_like(models), rho, memory), roles.Said()
+        clients = FedADMMClients(models, jnp.zeros_like(models), rho, memory)
+        return clients, self.rule.measure(memory)
 
-    def client(self, problem, clients: FedADMMClients, z, key, /):
+    def client(self, problem, clients: FedADMMClients, received, key, /):
         """Return w_i and y_i after all dual updates, begun at z."""
-        rho = clients.rho[:, None]
-        e = self.relaxation * z + (1 - self.relaxation) * clients.models
+        z, sent = received
+        w, y, before, memory = clients
+        rho_i, memory, stretch = self.rule.read(sent, before, memory)
+        if stretch is not None:
+            y = jnp.minimum(1, stretch * rho_i / before)[:, None] * y
+        clients, rho = FedADMMClients(w, y, rho_i, memory), rho_i[:, None]
+        e = self.relaxation * z + (1 - self.relaxation) * w
 
         def once(clients, key):
             centre = e - clients.duals / rho
@@ -118,30 +129,37 @@ class FedADMM(roles.StarSolver):
             return FedADMMClients(w, clients.duals + rho * (w - e), clients.rho, memory)
 
         if self.dual_updates == 1:
-            return once(clients, key), roles.Said()
+            new = once(clients, key)
+            return new, self.rule.measure(new.memory)
 
         def again(clients, data):
             return once(clients, jax.random.wrap_key_data(data, impl=kind)), None
 
         # As numbers: JAX's check of reused keys loses count of keys in nested scans under vmap.
         kind, keys = jax.random.key_impl(key), split(key, self.dual_updates)
-        return jax.lax.scan(again, clients, jax.random.key_data(keys))[0], roles.Said()
+        new, _ = jax.lax.scan(again, clients, jax.random.key_data(keys))
+        return new, self.rule.measure(new.memory)
 
     def upload(self, clients: FedADMMClients) -> roles.Upload:
-        """Return u_i = w_i + y_i / rho_i, with the weight rho_i."""
+        """Return u_i = w_i + y_i / rho_i, or w_i and y_i apart, with the weight rho_i."""
+        if self.looks_at_each:
+            return roles.Upload((clients.models, clients.duals), clients.rho)
         (w, y, rho), weight = clients[:3], clients.rho[:, None]
         return roles.Upload((w + y / weight,), rho, (weight * w + y,))
 
     def apply_decoded(self, clients: FedADMMClients, values) -> FedADMMClients:
         """Return clients whose upload is the value: half of the difference in w_i, half in y_i."""
+        if self.looks_at_each:
+            return clients._replace(models=values[0], duals=values[1])
         rho = clients.rho[:, None]
         error = (clients.models + clients.duals / rho - values[0]) / 2
         return clients._replace(models=clients.models - error, duals=clients.duals - rho * error)
 
-    def server(self, server, received: roles.Received, info) -> Any:
-        """Return z, the prox of g at c."""
-        step = 1 / (received.weight / received.num_clients)
-        return self.regularizer.prox(received.means[0], step)
+    def server(self, server: Server, received: roles.Received, info) -> Server:
+        """Return z, the prox of g at c, with the rho_i that the rule makes of the round."""
+        penalty = self.updated(server, received, info)
+        c, step = self.rule.mean(penalty, received)
+        return Server(self.regularizer.prox(c, step), penalty)
 
     def client_models(self, state: roles.StarState) -> jax.Array:
         """Return the clients' own models, shape (clients, dim)."""
@@ -152,136 +170,8 @@ class FedADMM(roles.StarSolver):
         return -state.clients.duals
 
 
-class AdaptiveServer(NamedTuple):
-    """What the server of `AdaptiveFedADMM` holds."""
-
-    model: jax.Array  # shape=(dim,): z
-    rho: jax.Array  # shape=(clients,)
-    penalty: Any  # what the adaptive penalty remembers
-
-
-@roles.pytree_dataclass
-class AdaptiveFedADMM(FedADMM):
-    """FedADMM whose server chooses rho_i: w_i and y_i go up, z and rho_i go down."""
-
-    rho: Any = declared(lambda _, value: value)  # an AdaptivePenalty
-    exchange: roles.Exchange = roles.exchanged(  # of w_i and of y_i
-        mean_alone="a {rho} that adapts looks at every client's model and dual variable"
-    )
-
-    looks_at_each: ClassVar[bool] = True
-
-    def first_rho(self) -> Any:
-        """Return rho before the first round; None where it is to be found."""
-        return self.rho.initial
-
-    def start_server(self, model, num_clients) -> AdaptiveServer:
-        """Start at the first model."""
-        models = jnp.broadcast_to(model, (num_clients, *model.shape))
-        rho = jnp.broadcast_to(self.first_rho(), (num_clients,)).astype(model.dtype)
-        active = jnp.zeros(num_clients, bool)
-        seen = self._seen(models, jnp.zeros_like(models), model, rho, active)
-        return AdaptiveServer(model, rho, self.rho.memory(seen))
-
-    def broadcast(self, server: AdaptiveServer) -> tuple[jax.Array, roles.Each]:
-        """Send z to all, and to every client its rho_i."""
-        return server.model, roles.Each(server.rho)
-
-    def client(self, problem, clients: FedADMMClients, received, key):
-        """Return w_i and y_i with the rho_i that was read."""
-        z, rho = received
-        return super().client(problem, clients._replace(rho=rho), z, key)
-
-    def upload(self, clients: FedADMMClients) -> roles.Upload:
-        """Return w_i and y_i."""
-        return roles.Upload((clients.models, clients.duals), clients.rho)
-
-    def apply_decoded(self, clients: FedADMMClients, values) -> FedADMMClients:
-        """Take over the model and the dual variable that arrived."""
-        return clients._replace(models=values[0], duals=values[1])
-
-    def server(self, server: AdaptiveServer, received: roles.Received, info) -> AdaptiveServer:
-        """Return z and rho_i: z with the rho_i of before is what the next rho_i are chosen by."""
-        models, duals, _ = received.known
-        model = self._model(models, duals, server.rho)
-        seen = self._seen(models, duals, model, server.rho, info.active)
-        rho, penalty = self.rho.update(seen, server.penalty)
-        return AdaptiveServer(self._model(models, duals, rho), rho, penalty)
-
-    def model(self, server: AdaptiveServer) -> jax.Array:
-        """Return z."""
-        return server.model
-
-    def _model(self, models, duals, rho) -> jax.Array:
-        centre = jnp.sum(rho[:, None] * models + duals, 0) / jnp.sum(rho)
-        return self.regularizer.prox(centre, 1 / jnp.mean(rho))
-
-    def _seen(self, models, duals, server, rho, active) -> Agreement:
-        return Agreement(models, duals, server, rho, active)
-
-
-class ProbedADMMServer(NamedTuple):
-    """What the server of `ProbedFedADMM` holds."""
-
-    model: jax.Array  # shape=(dim,): z
-    curvature: jax.Array  # shape=(clients,): l, the same for all
-    rounds: jax.Array  # shape=(), int32: k
-    start: jax.Array  # shape=(dim,): the first model
-    silent: jax.Array  # shape=(clients,), bool: who has never taken part
-
-
-@roles.pytree_dataclass
-class ProbedFedADMM(Probed, FedADMM):
-    """FedADMM whose rho follows the curvature that clients meet: `_probing` has the formulas.
-
-    In c, the n clients that have never taken part stand for the first model z^0 with the rho of
-    now. Their rho_0 of the start may be thousands of times as large, and would hold z until the
-    last of them comes. So where c_0 is the mean with rho_0, and W the sum of its weights,
-
-        c = z^0 + (c_0 - z^0) W / (W - n max(rho_0 - rho, 0)).
-    """
-
-    share: ClassVar[float] = 0.2
-    fixed_weights: ClassVar[bool] = False
-
-    def first_rho(self) -> Any:
-        """Return rho before the first round; None where it is to be found."""
-        return None if self.rho is None else self.penalty(self.rho)
-
-    def start_server(self, model, num_clients) -> ProbedADMMServer:
-        """Start at the first model, with the curvature that was estimated there."""
-        _, curvature, rounds = super().start_server(model, num_clients)
-        silent = jnp.ones(num_clients, bool)
-        return ProbedADMMServer(model, curvature, rounds, model, silent)
-
-    def start_clients(self, problem, models, key):
-        """Start as FedADMM does."""
-        clients, _ = super().start_clients(problem, models, key)
-        return clients, self.said(clients.memory)
-
-    def client(self, problem, clients: FedADMMClients, received, key):
-        """Return w_i and y_i with the rho of the l that was read, and say l_i."""
-        z, curvature = received
-        memory = self.read(clients.memory, curvature)
-        rho = self.penalty(curvature)
-        share = jnp.minimum(1, self.stretch(memory) * rho / clients.rho)
-        clients = clients._replace(duals=share[:, None] * clients.duals, rho=rho, memory=memory)
-        new, _ = super().client(problem, clients, z, key)
-        return new, self.said(new.memory)
-
-    def server(self, server: ProbedADMMServer, received: roles.Received, info) -> Any:
-        """Return z and l."""
-        server = self.heard(server, received)._replace(silent=server.silent & ~info.active)
-        heavier = jnp.maximum(self.first_rho() - self.penalty(server.curvature[0]), 0)
-        weight = received.weight - jnp.sum(server.silent, dtype=heavier.dtype) * heavier
-        c = received.means[0]
-        moved = server.start + (c - server.start) * (received.weight / weight)
-        centre = jnp.where(weight < received.weight, moved, c)
-        return server._replace(model=self.regularizer.prox(centre, received.num_clients / weight))
-
-
 def fed_admm(
-    rho: ArrayLike | AdaptivePenalty | None = None,
+    rho: ArrayLike | PenaltyRule | None = None,
     *,
     local: roles.LocalSolver | None = None,
     dual_updates: int = 1,
@@ -292,9 +182,10 @@ def fed_admm(
     """Build `FedADMM`.
 
     Args:
-      rho: the penalty parameter: a number, one per client (clients,), or an object that adapts it
-        (`balanced_penalty`). If None it is 0.2 l / K, with K local steps and l a running mean of
-        the curvature that every client meets with its local steps, which also sets their length; it
+      rho: the penalty parameter: a number, one per client (clients,), or an object that adapts it,
+        `estimated_curvature(...)` or `balanced_penalty(...)`. If None it is
+        `estimated_curvature(0.2)`: 0.2 l / K, with K local steps and l a running mean of the
+        curvature that every client meets with its local steps, which also sets their length; it
         grows to l as clients take part. Two numbers more go up and one down. Where `local` has
         steps of a given length or a prox, it stays about the largest curvature of the losses at the
         start.
@@ -306,8 +197,9 @@ def fed_admm(
       exchange: of messages, `messages.exchange(...)`; none if None. With a rho that
         adapts the server reads every model and dual variable, and there is no aggregator.
     """
-    adapts = hasattr(rho, "initial") and not isinstance(rho, type)
-    probes = probing(local) if rho is None else None
-    kind = AdaptiveFedADMM if adapts else FedADMM if probes is None else ProbedFedADMM
-    local = local if probes is None else probes
-    return build(kind, **locals())
+    rho, local = measured("rho", rho, local, share=0.2)
+    solver = build(FedADMM, **locals())
+    if solver.looks_at_each:
+        reason = "a {rho} that balances residuals looks at every client's model and dual variable"
+        roles.check_exchange_obeys("exchange", exchange, mean_alone=reason)
+    return solver

@@ -46,7 +46,13 @@ from jax.typing import ArrayLike
 
 from fedjax_admm._checks import build, positive
 from fedjax_admm.solvers import _roles as roles
-from fedjax_admm.solvers.splitting._probing import Probed, ProbedServer, probing
+from fedjax_admm.solvers.splitting._estimated import EstimatedCurvature, measured
+from fedjax_admm.solvers.splitting._penalty_rules import (
+    GivenPenalty,
+    PenaltySolver,
+    Server,
+    penalty_parameter,
+)
 
 
 class FedDRClients(NamedTuple):
@@ -55,14 +61,15 @@ class FedDRClients(NamedTuple):
     y: jax.Array  # shape=(clients, dim): centre of the last proximal step
     x: jax.Array  # shape=(clients, dim): model
     memory: Any  # of the local solver, stacked
+    rho: jax.Array  # shape=(clients,): 1 / eta of that step
 
 
 @roles.pytree_dataclass
-class FedDR(roles.StarSolver):
+class FedDR(PenaltySolver):
     """Randomised Douglas-Rachford splitting; build it with `fed_dr`."""
 
-    length: jax.Array = positive(  # shape=(): eta, of the proximal steps
-        argument="step", curvature=lambda largest: 1 / largest
+    length: Any = penalty_parameter(  # jax.Array of shape (): eta; or a rule for 1 / eta
+        "of_upload", argument="step", curvature=lambda largest: 1 / largest
     )
     relaxation: jax.Array = positive(at_most=2)  # shape=(): alpha
     local: roles.LocalSolver = roles.locally()
@@ -71,27 +78,43 @@ class FedDR(roles.StarSolver):
 
     uploads_first: ClassVar[bool] = True
 
+    @property
+    def rule(self) -> Any:
+        """Return the rule for 1 / eta."""
+        return self.length if hasattr(self.length, "send") else GivenPenalty(1 / self.length)
+
     def start_clients(self, problem, models, key) -> tuple[Any, roles.Said]:
         """Start everybody with one proximal step at the first model."""
-        clients = FedDRClients(models, models, self.local.memory(problem, models))
-        return self._prox(problem, models, clients, key), roles.Said()
+        memory = self.local.memory(problem, models)
+        rho = jnp.broadcast_to(self.rule.first(), models.shape[:1]).astype(models.dtype)
+        new, said = self._prox(problem, models, FedDRClients(models, models, memory, rho), key)
+        return new._replace(rho=self.rule.of_upload(rho, memory, new.memory)), said
 
-    def client(self, problem, clients: Any, x_bar, key, /) -> tuple[Any, roles.Said]:
-        """Return y_i and x_i."""
-        y = clients.y + self.relaxation * (x_bar - clients.x)
-        return self._prox(problem, y, clients, key), roles.Said()
+    def client(self, problem, clients: FedDRClients, received, key, /):
+        """Return y_i and x_i; where eta changes, y_i first keeps the slope (y_i - x_i) / eta."""
+        (x_bar, sent), (y, x, memory, before) = received, clients
+        rho, memory, stretch = self.rule.read(sent, before, memory)
+        if stretch is not None:
+            y = x + jnp.minimum(before / rho, stretch)[:, None] * (y - x)
+        y = y + self.relaxation * (x_bar - x)
+        return self._prox(problem, y, FedDRClients(y, x, memory, rho), key)
 
-    def upload(self, clients: Any) -> roles.Upload:
-        """Return x_hat_i = 2 x_i - y_i."""
-        return roles.Upload((2 * clients.x - clients.y,))
+    def upload(self, clients: FedDRClients) -> roles.Upload:
+        """Return x_hat_i = 2 x_i - y_i; with the weight 1 / eta where it changes."""
+        weights = None if self.fixed_weights else clients.rho
+        return roles.Upload((2 * clients.x - clients.y,), weights)
 
     def apply_decoded(self, clients: FedDRClients, values) -> FedDRClients:
         """Go on from the model of which the value would have been sent."""
         return clients._replace(x=(values[0] + clients.y) / 2)
 
-    def server(self, server, received: roles.Received, info) -> Any:
-        """Return x_bar."""
-        return self.regularizer.prox(received.means[0], self.length)
+    def server(self, server: Server, received: roles.Received, info) -> Server:
+        """Return x_bar, and what the rule makes of the round; info is None before the first one."""
+        step = self.length if self.fixed_weights else received.num_clients / received.weight
+        x_bar = self.regularizer.prox(received.means[0], step)
+        return Server(
+            x_bar, server.penalty if info is None else self.updated(server, received, info)
+        )
 
     def client_models(self, state: roles.StarState) -> jax.Array:
         """Return the clients' own models, shape (clients, dim)."""
@@ -99,76 +122,16 @@ class FedDR(roles.StarSolver):
 
     def client_slopes(self, state: roles.StarState) -> jax.Array:
         """Return `(y_i - x_i) / eta in df_i(x_i)` of every client, shape (clients, dim)."""
-        return (state.clients.y - state.clients.x) / self.settled(state).length
-
-    def _prox(self, problem, y, clients: FedDRClients, key) -> FedDRClients:
-        weight = jnp.broadcast_to(1 / self.length, y.shape[:1])
-        x, memory = self.local(problem, y, weight, clients.x, clients.memory, key)
-        return FedDRClients(y, x, memory)
-
-
-class ProbedFedDRClients(NamedTuple):
-    """What the clients keep where they probe, stacked; inactive ones keep all of it."""
-
-    y: jax.Array  # shape=(clients, dim): centre of the last proximal step
-    x: jax.Array  # shape=(clients, dim): model
-    memory: Any  # of the local solver, stacked
-    rho: jax.Array  # shape=(clients,): 1 / eta_i of that step
-
-
-@roles.pytree_dataclass
-class ProbedFedDR(Probed, FedDR):
-    """FedDR whose eta follows the curvature that clients meet: `_probing` has the formulas.
-
-    A client that reads another eta keeps its slope (y_i - x_i) / eta: y_i is drawn to
-    x_i + (eta / eta_i) (y_i - x_i) first. Its x_hat_i has the weight 1 / eta in the server's mean,
-    so that a fixed point is the one of equal lengths.
-    """
-
-    share: ClassVar[float] = 1.0
-
-    def start_clients(self, problem, models, key):
-        """Start everybody with one proximal step at the first model."""
-        memory = self.local.memory(problem, models)
-        rho = self.penalty(memory.shared)
-        clients = ProbedFedDRClients(models, models, memory, rho)
-        new, said = self._probed_prox(problem, models, clients, key)
-        return new._replace(rho=self.first_weight(rho, new.memory, memory.calls)), said
-
-    def client(self, problem, clients: ProbedFedDRClients, received, key):
-        """Return y_i and x_i, and say l_i."""
-        x_bar, curvature = received
-        rho = self.penalty(curvature)
-        memory = self.read(clients.memory, curvature)
-        share = jnp.minimum(clients.rho / rho, self.stretch(memory))
-        y = clients.x + share[:, None] * (clients.y - clients.x)
-        y = y + self.relaxation * (x_bar - clients.x)
-        if self.local.measures_once(problem, memory):
-            memory = memory._replace(overshoots=jnp.zeros_like(memory.overshoots))
-        return self._probed_prox(problem, y, clients._replace(memory=memory, rho=rho), key)
-
-    def upload(self, clients: ProbedFedDRClients) -> roles.Upload:
-        """Return x_hat_i = 2 x_i - y_i, with the weight 1 / eta_i."""
-        return roles.Upload((2 * clients.x - clients.y,), clients.rho)
-
-    def server(self, server: ProbedServer, received: roles.Received, info) -> ProbedServer:
-        """Return x_bar and l."""
-        step = received.num_clients / received.weight
-        server = server._replace(model=self.regularizer.prox(received.means[0], step))
-        return server if info is None else self.heard(server, received)
-
-    def client_slopes(self, state: roles.StarState) -> jax.Array:
-        """Return `(y_i - x_i) / eta_i in df_i(x_i)` of every client, shape (clients, dim)."""
         clients = state.clients
         return clients.rho[:, None] * (clients.y - clients.x)
 
-    def _probed_prox(self, problem, y, clients: ProbedFedDRClients, key):
+    def _prox(self, problem, y, clients: FedDRClients, key) -> tuple[FedDRClients, roles.Said]:
         x, memory = self.local(problem, y, clients.rho, clients.x, clients.memory, key)
-        return clients._replace(y=y, x=x, memory=memory), self.said(memory)
+        return clients._replace(y=y, x=x, memory=memory), self.rule.measure(memory)
 
 
 def fed_dr(
-    step: ArrayLike | None = None,
+    step: ArrayLike | EstimatedCurvature | None = None,
     *,
     relaxation: ArrayLike = 1.0,
     local: roles.LocalSolver | None = None,
@@ -179,18 +142,17 @@ def fed_dr(
 
     Args:
       step: eta, the length of the proximal steps: any for convex losses; for others the theory asks
-        for about 1 / (3 L). If None it is K / l, with K local steps and l a running mean of the
-        curvature that every client meets with its local steps, which also sets their length; it
-        shrinks to 1 / l as clients take part. Two numbers more go up and one down. Where `local`
-        has steps of a given length or a prox, it is 1 / L, with the largest curvature L of the
-        losses as it is estimated at the start.
+        for about 1 / (3 L). Or a rule for 1 / eta: if None it is `estimated_curvature()`, with
+        eta = K / l for K local steps and a running mean l of the curvature that every client meets
+        with its local steps, which also sets their length; it shrinks to 1 / l as clients take
+        part. Two numbers more go up and one down. Where `local` has steps of a given length or a
+        prox, it is 1 / L, with the largest curvature L of the losses as it is estimated at the
+        start.
       relaxation: alpha, at most 2; above 1 is faster on strongly convex losses.
       local: how a client takes its proximal step: `local_prox()`, or `local_gradient()`, which is
         taken if None.
       regularizer: g, of `fedjax_admm.penalties`, at the server; nothing if None.
       exchange: of messages, `messages.exchange(...)`; none if None.
     """
-    probes = probing(local) if step is None else None
-    kind = FedDR if probes is None else ProbedFedDR
-    local = local if probes is None else probes
-    return build(kind, **locals())
+    step, local = measured("step", step, local, share=1.0, forgets=True)
+    return build(FedDR, **locals())

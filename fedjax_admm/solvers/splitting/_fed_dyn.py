@@ -39,9 +39,15 @@ import jax
 import jax.numpy as jnp
 from jax.typing import ArrayLike
 
-from fedjax_admm._checks import build, positive
+from fedjax_admm._checks import build
 from fedjax_admm.solvers import _roles as roles
-from fedjax_admm.solvers.splitting._probing import Probed, ProbedServer, probing
+from fedjax_admm.solvers.splitting._estimated import EstimatedCurvature, measured
+from fedjax_admm.solvers.splitting._penalty_rules import (
+    PenaltySolver,
+    Server,
+    penalty_parameter,
+    rule_of,
+)
 
 
 class FedDynClients(NamedTuple):
@@ -52,27 +58,37 @@ class FedDynClients(NamedTuple):
 
 
 @roles.pytree_dataclass
-class FedDyn(roles.StarSolver):
+class FedDyn(PenaltySolver):
     """Dynamic regularisation; build it with `fed_dyn`."""
 
-    rho: jax.Array = positive(curvature=lambda largest: largest)  # shape=()
+    rho: Any = penalty_parameter(  # jax.Array of shape (), or a rule
+        "of_upload", curvature=lambda largest: largest
+    )
     local: roles.LocalSolver = roles.locally()
     regularizer: roles.Penalty = roles.regularized()  # g
     exchange: roles.Exchange = roles.exchanged()  # of c_i
 
     hears_changes: ClassVar[bool] = True
 
+    @property
+    def rule(self) -> Any:
+        """Return the rule for rho."""
+        return rule_of(self.rho)
+
     def start_clients(self, problem, models, key):
         """Start with every slope at zero."""
         memory = self.local.memory(problem, models)
-        return FedDynClients(jnp.zeros_like(models), memory), roles.Said()
+        return FedDynClients(jnp.zeros_like(models), memory), self.rule.measure(memory)
 
-    def client(self, problem, clients: FedDynClients, x, key, /):
+    def client(self, problem, clients: FedDynClients, received, key, /):
         """Return c_i; w_i follows from it."""
-        centre = x + clients.slope / self.rho
-        weight = jnp.broadcast_to(self.rho, x.shape[:1])
-        w, memory = self.local(problem, centre, weight, x, clients.memory, key)
-        return FedDynClients(clients.slope - self.rho * (w - x), memory), roles.Said()
+        x, sent = received
+        first = jnp.broadcast_to(self.rule.first(), x.shape[:1])
+        rho, memory, _ = self.rule.read(sent, first, clients.memory)
+        centre = x + clients.slope / rho[:, None]
+        w, new = self.local(problem, centre, rho, x, memory, key)
+        weight = self.rule.of_upload(rho, memory, new)[:, None]
+        return FedDynClients(clients.slope - weight * (w - x), new), self.rule.measure(new)
 
     def upload(self, clients: FedDynClients) -> roles.Upload:
         """Return c_i."""
@@ -82,43 +98,17 @@ class FedDyn(roles.StarSolver):
         """Take over the slope that arrived."""
         return clients._replace(slope=values[0])
 
-    def server(self, server, received: roles.Received, info) -> Any:
+    def server(self, server: Server, received: roles.Received, info) -> Server:
         """Return x: the mean of w_i - x is minus that of the changes of slopes over rho."""
         (h,), (change,) = received.means, received.changes
-        return self.regularizer.prox(server - (change + h) / self.rho, 1 / self.rho)
-
-
-@roles.pytree_dataclass
-class ProbedFedDyn(Probed, FedDyn):
-    """FedDyn whose rho follows the curvature that clients meet: `_probing` has the formulas."""
-
-    share: ClassVar[float] = 1.0
-
-    def start_clients(self, problem, models, key):
-        """Start as FedDyn does."""
-        clients, _ = super().start_clients(problem, models, key)
-        return clients, self.said(clients.memory)
-
-    def client(self, problem, clients: FedDynClients, received, key):
-        """Return c_i with the rho of the l that was read, and say l_i."""
-        x, curvature = received
-        rho, memory = self.penalty(curvature), self.read(clients.memory, curvature)
-        centre = x + clients.slope / rho[:, None]
-        w, new = self.local(problem, centre, rho, x, memory, key)
-        weight = self.first_weight(rho, new, memory.calls)
-        slope = clients.slope - weight[:, None] * (w - x)
-        return FedDynClients(slope, new), self.said(new)
-
-    def server(self, server: ProbedServer, received: roles.Received, info) -> ProbedServer:
-        """Return x and l; in the first round, that of the clients is the rho of the new l."""
-        (h,), (change,) = received.means, received.changes
-        new = self.heard(server, received)
-        rho = self.penalty(jnp.where(server.rounds == 0, new.curvature, server.curvature)[0])
-        return new._replace(model=self.regularizer.prox(server.model - (change + h) / rho, 1 / rho))
+        penalty = self.updated(server, received, info)
+        rho = self.rule.of_round(server.penalty, penalty)
+        x = self.regularizer.prox(server.model - (change + h) / rho, 1 / rho)
+        return Server(x, penalty)
 
 
 def fed_dyn(
-    rho: ArrayLike | None = None,
+    rho: ArrayLike | EstimatedCurvature | None = None,
     *,
     local: roles.LocalSolver | None = None,
     regularizer: roles.Penalty | None = None,
@@ -127,17 +117,16 @@ def fed_dyn(
     """Build `FedDyn`.
 
     Args:
-      rho: weight of the penalty, the paper's alpha. If None it is l / K, with K local steps and l a
-        running mean of the curvature that every client meets with its local steps, which also sets
-        their length; it grows to l as clients take part. One number more goes up and one down.
-        Where `local` has steps of a given length or a prox, it is L, the largest curvature of the
-        losses as it is estimated at the start.
+      rho: weight of the penalty, the paper's alpha, a number or a rule. If None it is
+        `estimated_curvature()`: l / K, with K local steps and l a running mean of the curvature
+        that every client meets with its local steps, which also sets their length; it grows to l as
+        clients take part. One number more goes up and one down. Where `local` has steps of a given
+        length or a prox, it is L, the largest curvature of the losses as it is estimated at the
+        start.
       local: how a client solves its problem: `local_prox()`, or `local_gradient()`, which is taken
         if None.
       regularizer: g, of `fedjax_admm.penalties`, at the server; nothing if None.
       exchange: of messages, `messages.exchange(...)`; none if None.
     """
-    probes = probing(local) if rho is None else None
-    kind = FedDyn if probes is None else ProbedFedDyn
-    local = local if probes is None else probes
-    return build(kind, **locals())
+    rho, local = measured("rho", rho, local, share=1.0)
+    return build(FedDyn, **locals())

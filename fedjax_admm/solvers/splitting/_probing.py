@@ -1,10 +1,6 @@
-r"""Penalty parameters and local steps from the curvature that clients meet along their way.
+r"""Local gradient steps whose length follows the curvature that they meet.
 
-The largest curvature L at the start is a poor guide: it is that of the client with the most
-curvature, at a point that is soon left. A penalty parameter as large as L ties the clients' models
-to the server's, and the server, which averages the last uploads of all, moves by |S| / N of what
-those present move. So a client measures. Each of its local steps on all of its samples, from w to
-w', gives the secant
+Each step of a client on all of its samples, from w to w', gives the secant
 
     s = w' - w,    y = grad f_i(w') - grad f_i(w),
     <s, y> / ||s||^2,  or ||y|| / ||s|| where <s, y> <= 0,
@@ -14,62 +10,33 @@ step along the slope G of the client's problem, that of the next round included,
 
     1 / ((h_i + rho) sqrt(1 + n_i)),
 
-Barzilai and Borwein's for f_i + rho ||w - centre||^2 / 2.
+Barzilai and Borwein's for f_i + rho ||w - centre||^2 / 2. n_i counts the steps, over all rounds,
+from a slope G to a slope G' with <G', G> < -||G||^2: along G, by the trapezoidal rule, they have
+raised the objective. At a kink this happens again and again, so that steps settle.
 
 Description of the safeguard. A step leads behind a wall of f_i, as exponentials and powers have
 them, where `<s, y> > 10 (h_i + rho) ||s||^2` and neither s nor y is noise of rounding, or where the
 gradient is not finite. Along it the curvature was more than ten times the one that it was made for.
 It is taken back, h_i is ten times as large, and l_i stays, so that no curvature from behind a wall
-is ever sent. A start that lies so to the client's last point is given up for that point. Where rho
-falls, y_i / rho, by which a client's dual variable moves the server's model, grows by at most
-max(1, m / 10) in the client's round m. Else the duals of a steep start would throw the model out of
-a flat valley (FedADMM and FedDR; y_i falls instead). At a steep start L may be thousands of times
-as large as l a few rounds later. So a client's first upload has the rho of its own l_i where this
-is less (FedDyn and FedDR), and y_i is as much smaller; and clients that have never been heard count
-with the rho of now (FedADMM).
+is ever sent. A start that lies so to the client's last point is given up for that point.
 
 Guarantee. For gradients of all samples and K > 1, a client's model is where its gradient was
-finite, and along each of its steps the curvature was at most ten times the assumed one; l is a mean
-of what was met along such steps. That the objective at the server's model falls is not guaranteed:
-with few clients it may stand above its start in the first rounds. Of minibatches, of losses with a
-key or a state, and of K = 1 the first step of a round alone is guarded so, on its minibatch.
-
-n_i counts the steps, over all rounds, from a slope G to a slope G' with <G', G> < -||G||^2: along
-G, by the trapezoidal rule, they have raised the objective. At a kink this happens again and again,
-so that steps settle.
-
-A client in its round m = 1, 2, ... sends l_i growth(m) beside its upload, of its last l_i and with
-
-    growth(m) = min(max((m / 50)^2 / share, 1), K / share).
-
-The server keeps a mean of what is sent, over rounds k = 1, 2, ... in which it hears somebody,
-
-    l <- l + (mean of l_i growth(m) - l) / sqrt(k),        l = L before the first round,
-
-and sends it with the model. All clients that read it use rho = share l / K, so that rho times the
-length of all steps of a round is at first about the share, 0.2 or 1: the quadratic term bends the
-local path by that much. In the end it is about K, and rho is the curvature itself: long runs
-converge where losses are not convex, and errors of compressed messages shrink.
+finite, and along each of its steps the curvature was at most ten times the assumed one. Of
+minibatches, of losses with a key or a state, and of K = 1 the first step of a round alone is
+guarded so, on its minibatch.
 
 Gradients of two minibatches differ by more than curvature, and so do those of a loss with a key or
 a state. There, and where K = 1, the first step of a round is measured alone, by a second gradient
-on its minibatch: h_i is ||y|| / ||s||, and all steps have max(h_i, l) in the place of h_i, where l
-is without the growth. FedDR forgets n_i there before each round: its clients start near the
-solutions of their own problems, where noise turns slopes around.
+on its minibatch: h_i is ||y|| / ||s||, and all steps have max(h_i, l) in the place of h_i, with the
+l that the server has sent (`_estimated`). FedDR forgets n_i there before each round: its clients
+start near the solutions of their own problems, where noise turns slopes around.
 
-A message down holds l besides, and one up l_i, and rho where it is the upload's weight. A secant
-counts if its differences are not noise of rounding; h_i is at least 1e-4 L, so that a loss without
-curvature keeps a step. A round costs K + 1 gradients, and a client remembers its last point and the
-gradient there.
-
-Why steps are long: where N / |S| rounds are one unit of time t, and T is the length of a round's
-local steps, FedADMM's model follows z'' + rho T z' + T grad f(z) = 0 to first order, since the
-duals add up what clients move. A run of few such units is won by a large T and a small rho T.
+A secant counts if its differences are not noise of rounding; h_i is at least 1e-4 L, with the
+largest curvature L at the start, so that a loss without curvature keeps a step. A round costs K + 1
+gradients, and a client remembers its last point and the gradient there.
 
 Reference: J. Barzilai, J. M. Borwein, "Two-Point Step Size Gradient Methods", IMA J. Numer. Anal. 8
-(1988); Y. Malitsky, K. Mishchenko, "Adaptive Gradient Descent without Descent", arXiv:1910.09529
-(2020), for a limit of growth; H. Kesten, "Accelerated Stochastic Approximation", Ann. Math.
-Statist. 29 (1958), for n_i.
+(1988); H. Kesten, "Accelerated Stochastic Approximation", Ann. Math. Statist. 29 (1958), for n_i.
 """
 
 from typing import Any, ClassVar, NamedTuple
@@ -77,7 +44,7 @@ from typing import Any, ClassVar, NamedTuple
 import jax
 import jax.numpy as jnp
 
-from fedjax_admm._checks import build, counted, positive
+from fedjax_admm._checks import counted, flagged, positive
 from fedjax_admm.capabilities import (
     Gradients,
     Minibatches,
@@ -100,7 +67,7 @@ class Probes(NamedTuple):
     met: jax.Array  # shape=(clients,): l_i
     following: jax.Array  # shape=(clients,): h_i, of the next step
     last: Any  # where the last step led, and the gradient there; empty if steps are measured once
-    shared: jax.Array  # shape=(clients,): l, as they read it last, over the growth
+    shared: jax.Array  # shape=(clients,): l, as they read it last, without the growth
     overshoots: jax.Array  # shape=(clients,), int32: n_i
     calls: jax.Array  # shape=(clients,), int32: how often they have worked
     kept: Any  # the states of the losses, `kept_states`
@@ -112,6 +79,7 @@ class ProbingGradient:
 
     curvature: jax.Array = positive(curvature=lambda largest: largest)  # shape=(): L
     steps: int = counted()
+    forgets: bool = flagged()  # n_i before each round, where steps are measured once
 
     requires: ClassVar[tuple[type, ...]] = (Gradients,)
 
@@ -169,6 +137,8 @@ class ProbingGradient:
     def _measured_once(self, task, start, memory: Probes, drawn):
         """Take steps with the curvature that the first one has met on its own minibatch."""
         problem = task.problem
+        if self.forgets:
+            memory = memory._replace(overshoots=jnp.zeros_like(memory.overshoots))
         first = jax.tree.map(lambda x: x[0], drawn)
         rest = jax.tree.map(lambda x: x[1:], drawn)
         before, kept = slopes_and_states(problem, start, first, memory.kept)
@@ -235,84 +205,3 @@ class _Task(NamedTuple):
 def _rises(before, after) -> jax.Array:
     """Return 1 where a step between these slopes has raised the objective, shape (clients,)."""
     return (jnp.sum(after * before, -1) < -jnp.sum(before * before, -1)).astype(jnp.int32)
-
-
-class ProbedServer(NamedTuple):
-    """What the server holds where clients probe."""
-
-    model: jax.Array  # shape=(dim,)
-    curvature: jax.Array  # shape=(clients,): l, the same for all
-    rounds: jax.Array  # shape=(), int32: k
-
-
-class Probed:
-    """The roles of a server, and of clients, that choose rho by probes; for a star solver."""
-
-    local: Any  # a ProbingGradient
-    share: ClassVar[float]  # rho times the length of all local steps of a round, about, at first
-
-    def start_server(self, model, num_clients) -> Any:
-        """Start at the first model, with the curvature that was estimated there."""
-        first = jnp.broadcast_to(self.local.curvature, (num_clients,)).astype(model.dtype)
-        return ProbedServer(model, first, jnp.zeros((), jnp.int32))
-
-    def broadcast(self, server: ProbedServer) -> tuple[jax.Array, roles.Each]:
-        """Send the model, and l."""
-        return server.model, roles.Each(server.curvature)
-
-    def model(self, server: ProbedServer) -> jax.Array:
-        """Return the model."""
-        return server.model
-
-    def penalty(self, curvature: jax.Array) -> jax.Array:
-        """Return rho, of the shape of the curvature l."""
-        return self.share * curvature / self.local.steps
-
-    def growth(self, memory: Probes) -> jax.Array:
-        """Return by how much what is said exceeds what was met, shape (clients,)."""
-        share = (memory.calls.astype(memory.met.dtype) / 50) ** 2
-        return jnp.clip(share, self.share, self.local.steps) / self.share
-
-    def stretch(self, memory: Probes) -> jax.Array:
-        """Return by how much y_i / rho_i may grow where rho_i falls, shape (clients,)."""
-        return jnp.maximum(1, memory.calls.astype(memory.met.dtype) / 10)
-
-    def first_weight(self, rho: jax.Array, memory: Probes, calls: jax.Array) -> jax.Array:
-        """Return rho_i of an upload: in a client's first one, its own l_i allows no more.
-
-        Args:
-          rho: of the visit, shape (clients,).
-          memory: after it.
-          calls: of the memory before it.
-        """
-        return jnp.where(calls == 0, jnp.minimum(rho, self.penalty(memory.met)), rho)
-
-    def read(self, memory: Probes, curvature: jax.Array) -> Probes:
-        """Return what the clients remember once they have read l."""
-        return memory._replace(shared=curvature / self.growth(memory))
-
-    def said(self, memory: Probes) -> roles.Said:
-        """Return what the clients say."""
-        return roles.Said(beside=memory.met * self.growth(memory))
-
-    def heard(self, server: Any, received: roles.Received) -> Any:
-        """Return what the server holds with the mean of what was met."""
-        rounds = server.rounds + 1
-        assert received.beside is not None
-        change = (received.beside - server.curvature) / jnp.sqrt(
-            rounds.astype(server.curvature.dtype)
-        )
-        return server._replace(curvature=server.curvature + change, rounds=rounds)
-
-
-def probing(local: Any) -> ProbingGradient | None:
-    """Return the local solver that probes; None for one whose steps the user has chosen.
-
-    Args:
-      local: of a builder; None, or `local_gradient(steps=...)`, leaves the steps' length open.
-    """
-    if local is None:
-        return build(ProbingGradient, curvature=None, steps=5)
-    if isinstance(local, FallingGradient) and local.curvature is None:
-        return build(ProbingGradient, curvature=None, steps=local.steps)
-    return None

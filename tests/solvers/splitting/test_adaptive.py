@@ -34,7 +34,7 @@ def star(curvatures, centres, scale=1.0):
 
 def whole_state(solver, problem, state):
     w = state.clients.models
-    rho = getattr(state.server, "rho", state.clients.rho)
+    rho = getattr(state.server.penalty, "rho", state.clients.rho)
     return {"z": solver.estimate(state), "w": w, "y": state.clients.duals, "rho": rho}
 
 

@@ -52,10 +52,10 @@ def test_is_fed_pd_where_everybody_takes_part(weight):
 def test_the_regularizer_at_the_server_is_exact():
     solver = fed_dyn(0.7, local=local_gradient(0.5), regularizer=penalties.l1(L1))
     state = finish(solver, some(1000)).state.solver
-    np.testing.assert_allclose(state.server, L1_MINIMIZER, atol=2e-10)
+    np.testing.assert_allclose(state.server.model, L1_MINIMIZER, atol=2e-10)
     # The server's slope is minus a subgradient of the penalty, and the mean of the clients'.
     slope = np.mean(state.clients.slope, 0)
-    kink = np.asarray(state.server) == 0
+    kink = np.asarray(state.server.model) == 0
     assert list(kink) == [True, False, True, False, False]
-    np.testing.assert_allclose(slope[~kink], -L1 * np.sign(state.server[~kink]), atol=1e-12)
+    np.testing.assert_allclose(slope[~kink], -L1 * np.sign(state.server.model[~kink]), atol=1e-12)
     assert np.all(np.abs(slope[kink]) < L1)

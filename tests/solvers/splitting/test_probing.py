@@ -10,15 +10,21 @@ import pytest
 import fedjax_admm as fa
 from fedjax_admm import participation
 from fedjax_admm._pytrees import pytree_dataclass
-from fedjax_admm.solvers import fed_admm, fed_dr, fed_dyn, local_gradient
+from fedjax_admm.solvers import (
+    balanced_penalty,
+    estimated_curvature,
+    fed_admm,
+    fed_dr,
+    fed_dyn,
+    local_gradient,
+)
 from fedjax_admm.solvers._gradients import largest_curvature
-from fedjax_admm.solvers.splitting._fed_admm import FedADMM, ProbedFedADMM
-from fedjax_admm.solvers.splitting._probing import probing
 from fedjax_admm.traffic import Traffic
 from tests.solvers.quadratics import CLIENTS, Quadratics, draw, masks, quadratics
 from tests.solvers.splitting.paths import START, path
 
 STEPS = 5
+RULE = estimated_curvature(0.2)
 
 
 def slope_of(i, w, wall):
@@ -206,15 +212,23 @@ def test_the_default_is_the_loop_by_hand(build, loop, once, wall):
 
 
 def test_it_measures_unless_the_steps_or_rho_are_given():
-    kinds = {
-        type(fed_admm()): ProbedFedADMM,
-        type(fed_admm(local=local_gradient(steps=3))): ProbedFedADMM,
-        type(fed_admm(1.0)): FedADMM,
-        type(fed_admm(local=local_gradient(0.1))): FedADMM,
-    }
-    assert all(found is wanted for found, wanted in kinds.items())
-    assert fed_admm(local=local_gradient(steps=3)).local.steps == 3
-    assert probing(local_gradient(0.1)) is None
+    measuring = [fed_admm(), fed_admm(local=local_gradient(steps=3)), fed_admm(RULE)]
+    assert all(solver.rule.share == 0.2 for solver in measuring)
+    assert [solver.rule.steps for solver in measuring] == [5, 3, 5]
+    assert all(fed(RULE).rule.share == 0.2 for fed in (fed_dr, fed_dyn))
+    assert fed_admm(1.0).rule.fixed
+    assert fed_admm(local=local_gradient(0.1)).rule.fixed
+
+
+@pytest.mark.parametrize(("build", "name"), [(fed_admm, "rho"), (fed_dyn, "rho"), (fed_dr, "step")])
+def test_a_rule_that_measures_needs_steps_of_its_own_and_the_solver_one_it_can_use(build, name):
+    with pytest.raises(fa.InputError, match="measures the curvature along local steps") as error:
+        build(RULE, local=local_gradient(0.1))
+    assert error.value.argument == name
+    if build is not fed_admm:
+        with pytest.raises(fa.InputError) as error:
+            build(balanced_penalty())
+        assert error.value.argument == name
 
 
 def squared(model, sample):

@@ -1,8 +1,9 @@
 """A penalty parameter that adapts itself by the balance of relative residuals.
 
-An object in a solver's field `rho`. After a round it sees of every client the model w_i, the dual
+An object in FedADMM's field `rho`. After a round it sees of every client the model w_i, the dual
 y_i (minus the gradient of the loss at w_i, where the client's problem is solved exactly), the
 server's model z and the penalty parameters rho_i, and may choose other ones; duals are not scaled.
+w_i and y_i go up apart, z and rho_i go down.
 With m = sum rho_i w_i / sum rho_i the duals that the server agrees with are
 
     zeta_i = -y_i + rho_i (z - m),    -sum_i zeta_i lies in N dg(z),
@@ -15,7 +16,7 @@ course: the rule below then chooses what it chooses there.
 An adaptive ADMM is proven to converge only if the penalty settles; `until` ends the adaptation.
 """
 
-from typing import Any, NamedTuple, Protocol
+from typing import ClassVar, NamedTuple
 
 import jax
 import jax.numpy as jnp
@@ -23,34 +24,18 @@ from jax.typing import ArrayLike
 
 from fedjax_admm._checks import build, count, counted, declared, optional, positive, ranged
 from fedjax_admm.solvers import _roles as roles
+from fedjax_admm.solvers.splitting._penalty_rules import PenaltyRule
 
 
-class Agreement(NamedTuple):
-    """What an adaptive penalty sees after a round."""
+class Balance(NamedTuple):
+    """What the server remembers."""
 
-    models: jax.Array  # shape=(clients, dim): w_i
-    duals: jax.Array  # shape=(clients, dim): y_i
-    server: jax.Array  # shape=(dim,): z, with the penalty parameters below
     rho: jax.Array  # shape=(clients,)
-    active: jax.Array  # shape=(clients,), bool: who took part
-
-
-class AdaptivePenalty(Protocol):
-    """What chooses penalty parameters from what has been seen."""
-
-    initial: jax.Array | None  # shape () or (clients,); from the losses' curvature if None
-
-    def memory(self, seen: Agreement) -> Any:
-        """Return what it remembers before the first round."""
-        ...
-
-    def update(self, seen: Agreement, memory: Any) -> tuple[jax.Array, Any]:
-        """Return the next penalty parameters, shape (clients,), and the memory."""
-        ...
+    rounds: jax.Array  # shape=(), int32: in which somebody took part
 
 
 @roles.pytree_dataclass
-class BalancedPenalty:
+class BalancedPenalty(PenaltyRule):
     """Balance of relative residuals; build it with `balanced_penalty`."""
 
     initial: jax.Array = positive(  # shape=() or (clients,)
@@ -61,19 +46,45 @@ class BalancedPenalty:
     period: int = counted()
     until: int | None = declared(optional(count, at_least=0), static=True)
 
-    def memory(self, seen: Agreement) -> jax.Array:
-        """Return the count of rounds in which somebody took part, shape (), int32."""
-        return jnp.zeros((), jnp.int32)
+    looks_at_each: ClassVar[bool] = True
 
-    def update(self, seen: Agreement, memory: jax.Array) -> tuple[jax.Array, jax.Array]:
-        """Return rho multiplied or divided by the factor, or as it is, and the count."""
-        rounds = memory + jnp.any(seen.active).astype(jnp.int32)
-        turn = (rounds > memory) & (rounds % self.period == 0) & _adapting(rounds, self.until)
-        primal, dual = (jax.lax.stop_gradient(residual) for residual in _residuals(seen))
+    def first(self):
+        """Return rho before the first round."""
+        return self.initial
+
+    def start(self, model, num_clients):
+        """Start at the initial rho."""
+        rho = jnp.broadcast_to(self.initial, (num_clients,)).astype(model.dtype)
+        return Balance(rho, jnp.zeros((), jnp.int32))
+
+    def send(self, memory: Balance):
+        """Send every client its rho_i."""
+        return roles.Each(memory.rho)
+
+    def read(self, sent, rho, local):
+        """Return the rho_i that was read; dual variables stay."""
+        return sent, local, None
+
+    def update(self, memory: Balance, received, active, regularizer) -> Balance:
+        """Return rho multiplied or divided by the factor, or as it is."""
+        centre, step = self.mean(memory, received)
+        models, duals, _ = received.known
+        primal, dual = _residuals(models, duals, regularizer.prox(centre, step), memory.rho)
+        rounds = memory.rounds + jnp.any(active).astype(jnp.int32)
+        turn = (rounds > memory.rounds) & (rounds % self.period == 0)
+        if self.until is not None:
+            turn &= rounds <= self.until
+        primal, dual = jax.lax.stop_gradient((primal, dual))
         up = turn & (primal > self.ratio * dual)
         down = turn & (dual > self.ratio * primal)
-        rho = seen.rho
-        return jnp.where(up, rho * self.factor, jnp.where(down, rho / self.factor, rho)), rounds
+        rho = memory.rho
+        rho = jnp.where(up, rho * self.factor, jnp.where(down, rho / self.factor, rho))
+        return Balance(rho, rounds)
+
+    def mean(self, memory: Balance, received):
+        """Return the mean with these rho_i."""
+        (models, duals, _), rho = received.known, memory.rho
+        return jnp.sum(rho[:, None] * models + duals, 0) / jnp.sum(rho), 1 / jnp.mean(rho)
 
 
 def balanced_penalty(
@@ -108,28 +119,17 @@ def balanced_penalty(
     return build(BalancedPenalty, **locals())
 
 
-def _adapting(counts: jax.Array, until: int | None) -> jax.Array:
-    """Return whether counts are not beyond the last round of adaptation."""
-    return jnp.ones(counts.shape, bool) if until is None else counts <= until
-
-
-def _agreed(seen: Agreement) -> tuple[jax.Array, jax.Array]:
-    """Return m, shape (dim,), and the duals that the server agrees with, shape (clients, dim)."""
-    rho = seen.rho[:, None]
-    mean = jnp.sum(rho * seen.models, 0) / jnp.sum(seen.rho)
-    return mean, rho * (seen.server - mean)[None, :] - seen.duals
-
-
-def _residuals(seen: Agreement) -> tuple[jax.Array, jax.Array]:
+def _residuals(models, duals, server, rho) -> tuple[jax.Array, jax.Array]:
     """Return the relative residuals, primal and dual, shapes ()."""
-    mean, agreed = _agreed(seen)
+    mean = jnp.sum(rho[:, None] * models, 0) / jnp.sum(rho)
+    agreed = rho[:, None] * (server - mean)[None, :] - duals  # zeta_i
     tiny = jnp.finfo(mean.dtype).tiny
 
     def length(x: jax.Array) -> jax.Array:
         return jnp.sqrt(jnp.sum(x * x))
 
-    apart = length(seen.models - mean[None, :])
-    late = length(seen.rho) * length(seen.server - mean)
-    means = jnp.sqrt(jnp.asarray(seen.models.shape[0], mean.dtype)) * length(mean)
-    size = jnp.maximum(length(seen.models), means)
+    apart = length(models - mean[None, :])
+    late = length(rho) * length(server - mean)
+    means = jnp.sqrt(jnp.asarray(models.shape[0], mean.dtype)) * length(mean)
+    size = jnp.maximum(length(models), means)
     return apart / jnp.maximum(size, tiny), late / jnp.maximum(length(agreed), tiny)
