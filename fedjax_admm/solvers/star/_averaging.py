@@ -51,6 +51,7 @@ from fedjax_admm.solvers._local import (
 from fedjax_admm.solvers.star._server_optimizers import (
     ServerAdagrad,
     ServerAdam,
+    ServerMean,
     ServerMomentum,
     ServerYogi,
     as_server_optimizer,
@@ -150,72 +151,61 @@ class ProxUpdate:
         return received.beside
 
 
+class Averaged(NamedTuple):
+    """What the server holds."""
+
+    model: jax.Array  # shape=(dim,): x
+    optimizer: Any  # the state of its optimiser
+
+
 @roles.pytree_dataclass
 class FederatedAveraging(roles.StarSolver):
     """Averaging; built by `fed_avg`, `fed_prox`, `fed_avg_prox`."""
 
     update: GradientUpdate | ProximalUpdate | ProxUpdate  # the work of the clients
+    server_optimizer: Any = declared(as_server_optimizer, default=ServerMean)
     regularizer: roles.Penalty = roles.regularized()  # g
     exchange: roles.Exchange = roles.exchanged()  # of the clients' models
 
     obeys_access: ClassVar[bool] = True
+
+    def start_server(self, model, num_clients) -> Averaged:
+        """Start at the first model."""
+        return Averaged(model, self.server_optimizer.init(model))
 
     def start_clients(self, problem, models, key):
         """Return the memories of the updates; everybody knows the first model."""
         memory = self.update.memory(problem, models)
         return memory, roles.Said((models,), beside=self.update.beside(memory))
 
+    def broadcast(self, server: Averaged) -> jax.Array:
+        """Send x."""
+        return server.model
+
     def client(self, problem, memory, model, key):
         """Return the memory, and say the client's model."""
         moved, memory = self.update(problem, model, memory, key)
         return memory, roles.Said((moved,), beside=self.update.beside(memory))
 
-    def server(self, server, received: roles.Received, info) -> Any:
-        """Return the mean of the models, after the prox of g."""
-        return self.regularizer.prox(received.means[0], self.update.length(received))
+    def server(self, server: Averaged, received: roles.Received, info) -> Averaged:
+        """Return the prox of g at the mean of the models, or what an optimiser makes of it."""
+        x, state = self.server_optimizer.moved(server.model, received.means[0], server.optimizer)
+        return Averaged(self.regularizer.prox(x, self.update.length(received)), state)
+
+    def model(self, server: Averaged) -> jax.Array:
+        """Return x."""
+        return server.model
 
 
 ServerOptimizer = ServerMomentum | ServerAdagrad | ServerAdam | ServerYogi | Any
 """One of ours, or an `optax.GradientTransformation`."""
 
 
-class OptimizedServer(NamedTuple):
-    """What a server with an optimiser holds."""
-
-    model: jax.Array  # shape=(dim,): x
-    state: Any  # of the optimiser
-
-
-@roles.pytree_dataclass
-class OptimizedAveraging(FederatedAveraging):
-    """Averaging whose server takes the step of an optimiser along `x - mean of w_i`."""
-
-    server_optimizer: Any = declared(as_server_optimizer)
-
-    def start_server(self, model, num_clients) -> OptimizedServer:
-        """Start at the first model."""
-        return OptimizedServer(model, self.server_optimizer.init(model))
-
-    def broadcast(self, server: OptimizedServer) -> jax.Array:
-        """Send x."""
-        return server.model
-
-    def server(self, server: OptimizedServer, received: roles.Received, info) -> OptimizedServer:
-        """Return x after the optimiser's step, and its state."""
-        slope = server.model - received.means[0]
-        step, state = self.server_optimizer.update(slope, server.state, server.model)
-        return OptimizedServer(server.model + step, state)
-
-    def model(self, server: OptimizedServer) -> jax.Array:
-        """Return x."""
-        return server.model
-
-
-def _averaging(update: Any, regularizer: Any, server_optimizer: Any, exchange: Any) -> Any:
+def _averaging(
+    update: Any, regularizer: Any = None, server_optimizer: Any = None, exchange: Any = None
+) -> FederatedAveraging:
     check_length_known(getattr(update, "local", None), regularizer)
-    if server_optimizer is None:
-        return build(FederatedAveraging, **locals())
-    if regularizer is not None:
+    if regularizer is not None and server_optimizer is not None:
         raise InputError(
             "does not go with a {server_optimizer}, whose step is not of one length",
             argument="regularizer",
@@ -223,7 +213,7 @@ def _averaging(update: Any, regularizer: Any, server_optimizer: Any, exchange: A
             remedy="leave one of the two out, or add it to the losses",
             others=["server_optimizer"],
         )
-    return build(OptimizedAveraging, **locals())
+    return build(FederatedAveraging, **locals())
 
 
 def fed_avg(

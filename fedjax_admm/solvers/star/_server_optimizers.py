@@ -37,7 +37,33 @@ class Moments(NamedTuple):
 
 
 @roles.pytree_dataclass
-class ServerMomentum:
+class ServerMean:
+    """The mean itself, without an optimiser."""
+
+    def init(self, model: jax.Array) -> Any:
+        """Return nothing."""
+        return ()
+
+    def moved(self, model, mean, state):
+        """Return the mean."""
+        return mean, state
+
+
+class _Optimizer:
+    """A server that takes the step of an optimiser along x - mean of w_i."""
+
+    def moved(self, model, mean, state):
+        """Return x after the step, shape (dim,), and the optimiser's state."""
+        step, state = self.update(model - mean, state, model)
+        return model + step, state
+
+    def update(self, slope: jax.Array, state: Any, model: jax.Array) -> tuple[jax.Array, Any]:
+        """Return the step of the model, shape (dim,), and the optimiser's state."""
+        raise NotImplementedError
+
+
+@roles.pytree_dataclass
+class ServerMomentum(_Optimizer):
     """Heavy-ball momentum; build it with `server_momentum`."""
 
     rate: jax.Array = positive()  # shape=()
@@ -54,7 +80,7 @@ class ServerMomentum:
 
 
 @roles.pytree_dataclass
-class _Adaptive:
+class _Adaptive(_Optimizer):
     """Steps that are divided by the root of a mean square, coordinate by coordinate."""
 
     rate: jax.Array = positive()  # shape=()
@@ -109,7 +135,7 @@ class ServerYogi(_Adaptive):
 
 
 @roles.pytree_dataclass
-class OptaxServer:
+class OptaxServer(_Optimizer):
     """An optax optimiser at the server."""
 
     optimizer: Any = declared(optax_optimizer, static=True)
@@ -127,7 +153,9 @@ class OptaxServer:
 
 
 def as_server_optimizer(name: str, value: Any) -> Any:
-    """Return an optimiser of the server; an optax one is a part of the structure."""
+    """Return the server's step; an optax optimiser is a part of the structure."""
+    if value is None:
+        return ServerMean()
     if isinstance(value, ServerMomentum | _Adaptive):
         return value
     return OptaxServer(optimizer=optax_optimizer(name, value))

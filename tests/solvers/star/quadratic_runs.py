@@ -16,7 +16,8 @@ PRESENT = {"everybody": np.ones((1000, CLIENTS), bool), "some": masks()}
 def whole_state(solver, problem, state):
     """Measure what the server and the clients hold, by name."""
     server, clients = state.server, state.clients
-    held = server._asdict() if hasattr(server, "_asdict") else {"server": server}
+    held = server._asdict() if hasattr(server, "_asdict") else {}
+    held |= {"server": getattr(server, "model", server)}
     controls = None if hasattr(clients, "model") else getattr(clients, "control", None)
     return held | ({"client": clients} if controls is None else {"controls": controls})
 

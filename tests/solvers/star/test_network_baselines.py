@@ -86,7 +86,7 @@ def follow(solver, problem, masks=None, measure=None, rounds=ROUNDS):
 
 
 def whole_state(solver, problem, state):
-    return {"server": state.server, "clients": state.clients}
+    return {"server": getattr(state.server, "model", state.server), "clients": state.clients}
 
 
 # --- federated averaging ------------------------------------------------------------------------
