@@ -43,7 +43,7 @@ from fedjax_admm.deploy._messages import (
 )
 from fedjax_admm.solvers._declared import at_round, filled, open_fields
 from fedjax_admm.solvers._gradients import copies, looked_at, own_curvature
-from fedjax_admm.solvers._messages import Each, is_each, parts
+from fedjax_admm.solvers._messages import PerClient, is_per_client, parts
 from fedjax_admm.solvers._seeing import watching
 from fedjax_admm.solvers._star import StarSolver
 
@@ -243,10 +243,10 @@ class Client:
             )
             arrives.append(np.asarray(value)[None])
             down.append(held)
-        leaves, structure = jax.tree.flatten(self._sends, is_leaf=is_each)
+        leaves, structure = jax.tree.flatten(self._sends, is_leaf=is_per_client)
         arriving, own = iter(arrives), iter(rest)
         read_parts = [
-            np.asarray(next(own))[None] if isinstance(leaf, Each) else next(arriving)
+            np.asarray(next(own))[None] if isinstance(leaf, PerClient) else next(arriving)
             for leaf in leaves
         ]
         return jax.tree.unflatten(structure, read_parts), tuple(down)

@@ -10,7 +10,7 @@ from fedjax_admm._checks import InputError, instance
 from fedjax_admm._run._keys import round_keys
 from fedjax_admm.deploy._messages import fields_of
 from fedjax_admm.messages import Number, Prompt, Whole, no_attack
-from fedjax_admm.solvers._messages import Said, Upload, parts
+from fedjax_admm.solvers._messages import RoundMessage, Upload, parts
 from fedjax_admm.solvers._star import StarSolver
 
 STAR = (StarSolver, "a solver with one server, such as solvers.fed_admm()")
@@ -69,7 +69,7 @@ def round_key(solver: Any, key: jax.Array, index: jax.Array) -> tuple[jax.Array,
     return jnp.ones((), bool) if talks is None else talks, key
 
 
-def shapes_of(said: Said, upload: Upload) -> Shapes:
+def shapes_of(said: RoundMessage, upload: Upload) -> Shapes:
     """Return the shapes of what one client sends, from stacked arrays."""
     return Shapes(
         [value.shape[1:] for value in said.values],
@@ -85,7 +85,7 @@ def number(shape: tuple[int, ...], dtype: Any) -> Number:
     return Number(shape, 8 * jnp.dtype(dtype).itemsize)
 
 
-def exact(said: Said, upload: Upload, weights: bool) -> list[jax.Array]:
+def exact(said: RoundMessage, upload: Upload, weights: bool) -> list[jax.Array]:
     """Return what travels beside the arrays, stacked."""
     values = [said.groups, said.beside, upload.weights if weights else None]
     return [value for value in values if value is not None]

@@ -46,7 +46,7 @@ from fedjax_admm.participation import where_active
 from fedjax_admm.protocol import RoundInfo
 from fedjax_admm.solvers._declared import filled
 from fedjax_admm.solvers._gradients import as_curvature
-from fedjax_admm.solvers._messages import Said, StarState, Upload, parts
+from fedjax_admm.solvers._messages import RoundMessage, StarState, Upload, parts
 from fedjax_admm.solvers._star import StarSolver
 
 
@@ -73,7 +73,7 @@ class _Decoded(Link):
 class _Uploads:
     """The roles of clients, played by what they have sent: their state is their upload."""
 
-    sent: tuple[Upload, Said]
+    sent: tuple[Upload, RoundMessage]
     watches: ClassVar[bool] = False
 
     def computed(self, problem, info):
@@ -97,11 +97,11 @@ class _Uploads:
     def first_model(self, problem, key):
         return problem.start
 
-    def _silences(self, problem):
+    def respects_access(self, problem):
         return False
 
 
-def _receiver(solver: Any, curvature: jax.Array, upload: Upload, said: Said) -> Any:
+def _receiver(solver: Any, curvature: jax.Array, upload: Upload, said: RoundMessage) -> Any:
     """Return the solver as its harness runs it at a real server: with uploads for clients."""
     solver = filled(solver, curvature)
     if not solver.exchange.plain:
@@ -400,7 +400,9 @@ class Server(Recorded):
             arrays, rest + [np.zeros((), dtype)] * (self._shapes.beside + self._shapes.weights)
         )
 
-    def _stacked(self, came: dict[int, Fields], known: Upload | None) -> tuple[Said, Upload]:
+    def _stacked(
+        self, came: dict[int, Fields], known: Upload | None
+    ) -> tuple[RoundMessage, Upload]:
         """Return what clients send, stacked; zeros said, and their last upload, for the others."""
         assert self._shapes is not None
         none, shapes = self._zeros(), self._shapes
@@ -420,7 +422,7 @@ class Server(Recorded):
             if shapes.weights:
                 fixed = self.solver.fixed_weights
                 weights = known.weights if fixed else where_active(here, weights, known.weights)
-        return Said(tuple(arrays[:count]), groups, beside), Upload(values, weights)
+        return RoundMessage(tuple(arrays[:count]), groups, beside), Upload(values, weights)
 
     def _open(self) -> None:
         said, upload = self._stacked(self._first, None)

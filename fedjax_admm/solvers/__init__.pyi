@@ -11,9 +11,9 @@ from fedjax_admm.solvers._local import (
     local_prox as local_prox,
 )
 from fedjax_admm.solvers._messages import (
-    Each as Each,
+    PerClient as PerClient,
     Received as Received,
-    Said as Said,
+    RoundMessage as RoundMessage,
     Upload as Upload,
 )
 from fedjax_admm.solvers._star import StarSolver as StarSolver

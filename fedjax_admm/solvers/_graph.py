@@ -340,24 +340,24 @@ class LetterSolver(GraphSolver):
 
     def _tell(self, graph, state, nodes, heard, active, info) -> tuple[Any, Any]:
         letters = state.edges
-        sent, speaks, channel = self._delivered(graph, state, nodes, active, info)
+        sent, sending, channel = self._delivered(graph, state, nodes, active, info)
         moved = self.edge(letters, sent[:, ::-1])
-        return where_active(speaks[:, ::-1], moved, letters), channel
+        return where_active(sending[:, ::-1], moved, letters), channel
 
     def _delivered(self, graph, state, nodes, active, info) -> tuple[jax.Array, jax.Array, Any]:
         """Return the letters that leave the ends of edges, as they arrive; which; the exchange."""
         channel, ends = state.exchange, _ends(graph)
-        sent, speaks = self.letter(self.message(nodes)[ends], state.edges), active[ends]
+        sent, sending = self.letter(self.message(nodes)[ends], state.edges), active[ends]
         if self.exchange.plain:
-            return sent, speaks, channel
+            return sent, sending, channel
         delivery, channel = self.exchange.send_up(
             info.key,
             info.index,
             channel,
             sent.reshape(-1, sent.shape[-1]),
-            (speaks & graph.present[:, None]).reshape(-1),
+            (sending & graph.present[:, None]).reshape(-1),
         )
-        arrived = delivery.arrived.reshape(speaks.shape)
+        arrived = delivery.arrived.reshape(sending.shape)
         return delivery.values.reshape(sent.shape), arrived, channel
 
 

@@ -10,7 +10,7 @@ from fedjax_admm.messages import ChannelState
 from fedjax_admm.participation import where_active
 
 
-class Said(NamedTuple):
+class RoundMessage(NamedTuple):
     """Messages for the present round alone, stacked over the clients."""
 
     values: tuple[jax.Array, ...] = ()  # arrays (clients, ...); each passes the exchange
@@ -69,20 +69,20 @@ class StarState(NamedTuple):
     exchange: ExchangeState | Memory
 
 
-class Each(NamedTuple):
+class PerClient(NamedTuple):
     """A part of a broadcast of which every client reads its own row; no channel compresses it."""
 
     rows: jax.Array  # shape=(clients, ...)
 
 
-def is_each(part: Any) -> bool:
-    return isinstance(part, Each)
+def is_per_client(part: Any) -> bool:
+    return isinstance(part, PerClient)
 
 
-def parts(sends: Any) -> tuple[list[jax.Array], list[Each]]:
+def parts(sends: Any) -> tuple[list[jax.Array], list[PerClient]]:
     """Return the arrays of a broadcast that all read alike, and the parts of which each has one."""
-    leaves = jax.tree.leaves(sends, is_leaf=is_each)
-    return [x for x in leaves if not is_each(x)], [x for x in leaves if is_each(x)]
+    leaves = jax.tree.leaves(sends, is_leaf=is_per_client)
+    return [x for x in leaves if not is_per_client(x)], [x for x in leaves if is_per_client(x)]
 
 
 def weighted(upload: Upload) -> tuple[jax.Array, ...]:
@@ -110,24 +110,24 @@ def at_groups(
     values: jax.Array,
     groups: jax.Array | None,
     number: int | None,
-    speaks: jax.Array | None = None,
+    sending: jax.Array | None = None,
 ) -> jax.Array:
     """Return sums of values (clients, ...) over those who send; of flags, int32 counts."""
     if values.dtype == bool:
         values = values.astype(jnp.int32)
-    if speaks is not None:
-        values = where_active(speaks, values, jnp.zeros_like(values))
+    if sending is not None:
+        values = where_active(sending, values, jnp.zeros_like(values))
     if groups is None:
         return jnp.sum(values, 0)
     return segment_sum(values, groups, num_segments=number)
 
 
-def beside(said: Said, speaks: jax.Array) -> jax.Array | None:
+def beside(said: RoundMessage, sending: jax.Array) -> jax.Array | None:
     """Return the mean of the number beside what is said; 1 where nobody sends."""
     if said.beside is None:
         return None
-    number = at_groups(speaks, None, None)
-    mean = over(at_groups(said.beside, None, None, speaks), number)
+    number = at_groups(sending, None, None)
+    mean = over(at_groups(said.beside, None, None, sending), number)
     return jnp.where(number > 0, mean, 1)
 
 

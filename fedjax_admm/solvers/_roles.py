@@ -12,9 +12,9 @@ from fedjax_admm.solvers._declared import (
 )
 from fedjax_admm.solvers._local import LocalSolver as LocalSolver, locally as locally
 from fedjax_admm.solvers._messages import (
-    Each as Each,
+    PerClient as PerClient,
     Received as Received,
-    Said as Said,
+    RoundMessage as RoundMessage,
     StarState as StarState,
     Upload as Upload,
 )

@@ -12,9 +12,9 @@ clients, or of the single row of a real client.
     apply_decoded(clients, values) -> clients           where the channel has changed their messages
     reply(clients, answer) -> clients                   where the server answers within the round
 
-Two kinds of values go up. `Said` counts in its round only, such as a gradient; a client returns it
-beside its state. An `Upload` is a function of the client's state. The server remembers the last
-upload of every client, including absent ones, as methods with dual variables need.
+Two kinds of values go up. A `RoundMessage` counts in its round only, such as a gradient; a client
+returns it beside its state. An `Upload` is a function of the client's state. The server remembers
+the last upload of every client, including absent ones, as methods with dual variables need.
 
 The harness masks absent clients. It computes only the drawn rows, if the problem can leave the
 others out (`Subset`). It averages uploads, by increments if rows are drawn. It sends messages
@@ -49,13 +49,13 @@ from fedjax_admm.solvers._messages import (
     ExchangeState,
     Memory,
     Received,
-    Said,
+    RoundMessage,
     StarState,
     Upload,
     add_up,
     at_groups,
     beside,
-    is_each,
+    is_per_client,
     known_uploads,
     over,
     parts,
@@ -75,7 +75,7 @@ class _Round(NamedTuple):
     info: RoundInfo
     rows: jax.Array | None  # shape=(drawn,), int32: which clients are computed; all if None
     active: jax.Array  # bool, of the clients that are computed: who takes part
-    speaks: jax.Array  # bool, likewise: who takes part and sends
+    sending: jax.Array  # bool, likewise: who takes part and sends
     num_clients: int
 
 
@@ -109,9 +109,11 @@ class StarSolver:
         """Return what the server holds before the first round, for a first model (dim,)."""
         return model
 
-    def start_clients(self, problem: Any, models: jax.Array, key: jax.Array, /) -> tuple[Any, Said]:
+    def start_clients(
+        self, problem: Any, models: jax.Array, key: jax.Array, /
+    ) -> tuple[Any, RoundMessage]:
         """Return the clients, for first models (clients, dim), and their first messages."""
-        return (), Said()
+        return (), RoundMessage()
 
     def broadcast(self, server: Any, /) -> Any:
         """Return the pytree of arrays that goes down."""
@@ -119,7 +121,7 @@ class StarSolver:
 
     def client(
         self, problem: Any, clients: Any, received: Any, key: jax.Array, /
-    ) -> tuple[Any, Said]:
+    ) -> tuple[Any, RoundMessage]:
         """Return what clients hold after their work, and what they say.
 
         Args:
@@ -217,7 +219,7 @@ class StarSolver:
             first = Received(means, (), number, weight, problem.num_clients)
             server = solver.server(server, first, None)
         if exchange.plain:
-            known = upload if self._tosses() else ()
+            known = upload if self.has_coin() else ()
             lost = tuple(map(jnp.zeros_like, sums)) if self.compensates else ()
             return StarState(server, clients, curvature, Memory(sums, weight, known, lost))
         start = init_exchange(exchange, key, said, upload, shared, self.groups() or 1)
@@ -229,10 +231,10 @@ class StarSolver:
         solver = watching(solver, info.index)
         rows, present = self.computed(problem, info)
         talks, key = self.coin(info.key)
-        active = info.active & problem.accessible if self._silences(problem) else info.active
+        active = info.active & problem.accessible if self.respects_access(problem) else info.active
         own, active = at_rows(rows, (state.clients, active))
-        speaks = active if talks is None else active & talks
-        now = _Round(info._replace(key=key), rows, active, speaks, problem.num_clients)
+        sending = active if talks is None else active & talks
+        now = _Round(info._replace(key=key), rows, active, sending, problem.num_clients)
 
         received = ()
         if not self.replies:
@@ -240,15 +242,15 @@ class StarSolver:
         new, said = solver.client(present, own, received, key)
         up = solver._up if self.exchange.plain else solver._exchanged_up
         clients, heard, memory = up(memory, state.clients, own, new, said, now)
-        clients = averaged_states(problem, clients, rows, speaks)
+        clients = averaged_states(problem, clients, rows, sending)
         server = solver.server(state.server, heard, now.info)
         if not self.steps_always:
             somebody = jnp.any(heard.number > 0)
             server = jax.tree.map(lambda a, b: jnp.where(somebody, a, b), server, state.server)
         if self.replies:
-            answer, memory = self._down(memory, solver.broadcast(server), speaks, now)
+            answer, memory = self._down(memory, solver.broadcast(server), sending, now)
             replied = solver.reply(at_rows(rows, clients), answer)
-            clients = put_rows(rows, speaks, replied, clients)
+            clients = put_rows(rows, sending, replied, clients)
         return state._replace(server=server, clients=clients, exchange=memory)
 
     def estimate(self, state: StarState) -> jax.Array:
@@ -266,7 +268,7 @@ class StarSolver:
 
     def messages(self, problem: Any, active: jax.Array) -> jax.Array:
         """Return the number of those who send: one message each way."""
-        active = active & problem.accessible if self._silences(problem) else active
+        active = active & problem.accessible if self.respects_access(problem) else active
         return jnp.sum(active, dtype=jnp.int32)
 
     def traffic(self, problem: Any) -> Traffic:
@@ -322,15 +324,15 @@ class StarSolver:
         """Return whether clients read what the server sends; a part of the structure."""
         return isinstance(self.exchange.down, Identity)
 
-    def _tosses(self) -> bool:
+    def has_coin(self) -> bool:
         return type(self).coin is not StarSolver.coin
 
-    def _silences(self, problem: Any) -> bool:
+    def respects_access(self, problem: Any) -> bool:
         return self.obeys_access and has(problem, Access)
 
     def _down(self, memory: Any, sends: Any, reads: jax.Array, now: _Round) -> tuple[Any, Any]:
         """Return the broadcast as clients read it, stacked over them, and the memory."""
-        leaves, structure = jax.tree.flatten(sends, is_leaf=is_each)
+        leaves, structure = jax.tree.flatten(sends, is_leaf=is_per_client)
         shared, _ = parts(sends)
         if self.exchange.plain:
             arrive = [stacked(leaf, len(reads)) for leaf in shared]
@@ -340,28 +342,28 @@ class StarSolver:
             )
             memory = memory._replace(down=down)
         arriving = iter(arrive)
-        read = [at_rows(now.rows, x.rows) if is_each(x) else next(arriving) for x in leaves]
+        read = [at_rows(now.rows, x.rows) if is_per_client(x) else next(arriving) for x in leaves]
         return jax.tree.unflatten(structure, read), memory
 
-    def _up(self, memory, clients, own, new, said: Said, now: _Round):
+    def _up(self, memory, clients, own, new, said: RoundMessage, now: _Round):
         """Return all clients, what the server receives as it was sent, and the memory."""
-        rows, speaks = now.rows, now.speaks
+        rows, sending = now.rows, now.sending
         clients = put_rows(rows, now.active, new, clients)
         groups = said.groups, self.groups()
-        number = at_groups(speaks, *groups)
-        sums = tuple(at_groups(value, *groups, speaks) for value in said.values)
+        number = at_groups(sending, *groups)
+        sums = tuple(at_groups(value, *groups, sending) for value in said.values)
         after, known = self.upload(new), memory.known
-        before = at_rows(rows, known) if self._tosses() else self.upload(own)
-        if self._tosses():
-            known = put_rows(rows, speaks, after, known)
-        every = known if self._tosses() else self.upload(clients)
+        before = at_rows(rows, known) if self.has_coin() else self.upload(own)
+        if self.has_coin():
+            known = put_rows(rows, sending, after, known)
+        every = known if self.has_coin() else self.upload(clients)
         lost = memory.lost
         if rows is None:
             totals, weight = add_up(every, now.num_clients, memory.weight.dtype)
             lost = tuple(map(jnp.zeros_like, lost))
         else:
             pairs = zip(weighted(before), weighted(after), strict=True)
-            steps = [at_groups(b - a, None, None, speaks) for a, b in pairs]
+            steps = [at_groups(b - a, None, None, sending) for a, b in pairs]
             if self.compensates:
                 before_step = zip(memory.sums, lost, strict=True)
                 totals, lost = zip(*map(compensated_sum, before_step, steps), strict=True)
@@ -369,11 +371,11 @@ class StarSolver:
                 totals = tuple(map(jnp.add, memory.sums, steps))
             weight = memory.weight
             if after.weights is not None and before.weights is not None:
-                weight += at_groups(after.weights - before.weights, None, None, speaks)
+                weight += at_groups(after.weights - before.weights, None, None, sending)
         changes = ()
         if self.hears_changes:
             pairs = zip(before.values, after.values, strict=True)
-            changes = tuple(over(at_groups(b - a, None, None, speaks), number) for a, b in pairs)
+            changes = tuple(over(at_groups(b - a, None, None, sending), number) for a, b in pairs)
         exact = tuple(map(jnp.add, totals, lost)) if lost else totals
         received = Received(
             (*(over(total, number) for total in sums), *(total / weight for total in exact)),
@@ -385,25 +387,25 @@ class StarSolver:
             if self.looks_at_each
             else (),
             changes,
-            beside(said, speaks),
+            beside(said, sending),
         )
         return clients, received, Memory(totals, weight, known, lost)
 
-    def _exchanged_up(self, memory, clients, own, new, said: Said, now: _Round):
+    def _exchanged_up(self, memory, clients, own, new, said: RoundMessage, now: _Round):
         """Return all clients, what the server receives through the exchange, and the memory."""
-        exchange, info, rows, speaks = self.exchange, now.info, now.rows, now.speaks
+        exchange, info, rows, sending = self.exchange, now.info, now.rows, now.sending
         upload, count = self.upload(new), len(said.values)
         # The group of a message travels as its weight: a message said has no other.
         groups = None if said.groups is None else said.groups.astype(said.values[0].dtype)
         weights = [groups] * count + [upload.weights] * len(upload.values)
         messages = zip((*said.values, *upload.values), weights, memory.up, strict=True)
         sent = [
-            exchange.send_up(info.key, info.index, channel, value, speaks, weight, rows, part)
+            exchange.send_up(info.key, info.index, channel, value, sending, weight, rows, part)
             for part, (value, weight, channel) in enumerate(messages)
         ]
         decoded = self.apply_decoded(new, tuple(delivery.coded for delivery, _ in sent))
         # Byzantine clients skip this correction.
-        new = where_active(speaks & ~sent[0][0].byzantine, decoded, new)
+        new = where_active(sending & ~sent[0][0].byzantine, decoded, new)
         clients = put_rows(rows, now.active, new, clients)
 
         arrived = sent[0][0].arrived
@@ -434,7 +436,7 @@ class StarSolver:
             now.num_clients,
             (*(channel.known for channel in up[count:]), last.weights),
             tuple(changes),
-            beside(said, speaks),
+            beside(said, sending),
         )
         return clients, received, ExchangeState(tuple(up), memory.down)
 
@@ -449,7 +451,12 @@ def started(solver: StarSolver, problem: Any, model: jax.Array, key: jax.Array) 
 
 
 def init_exchange(
-    exchange: Exchange, key: jax.Array, said: Said, upload: Upload, sends: Any, groups: int = 1
+    exchange: Exchange,
+    key: jax.Array,
+    said: RoundMessage,
+    upload: Upload,
+    sends: Any,
+    groups: int = 1,
 ) -> ExchangeState:
     """Return what both ends remember before the first round."""
     # Byzantine clients are drawn from one key: they are the same in all parts of a message.

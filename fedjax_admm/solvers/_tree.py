@@ -101,7 +101,7 @@ class _Pass(NamedTuple):
     key: jax.Array
     active: jax.Array  # shape=(links,), bool: who works
     reads: jax.Array  # likewise: who reads its parent's model
-    speaks: jax.Array  # likewise: who sends
+    sending: jax.Array  # likewise: who sends
 
 
 class TreeSolver:
@@ -236,21 +236,21 @@ class TreeSolver:
     def _pass(self, problem: Any, state: HierarchyState, now: _Pass) -> HierarchyState:
         """Return the state after one pass, which leaves the root alone."""
         tree = problem.tree
-        active, reads, speaks = (jnp.split(mask, tree.link_offsets) for mask in now[2:])
+        active, reads, sending = (jnp.split(mask, tree.link_offsets) for mask in now[2:])
         # JAX takes the keys of a scan under vmap for used, unless they are cloned.
         up, down = split(jax.random.clone(now.key), (2, tree.depth))
         models = [state.root[None], *map(self.model, state.servers)]
 
         above, state = self._read(state, 0, tree.above_clients(models), reads[0], down[0])
         new = self.client(problem, state.clients, above)
-        state = self._send(state, 0, new, active[0], speaks[0], now.number, up[0])
+        state = self._send(state, 0, new, active[0], sending[0], now.number, up[0])
         for level in range(tree.depth - 1, 0, -1):
             received, state = self._receive(tree, state, level)
             above = tree.above_servers(models[level - 1], level)
             above, state = self._read(state, level, above, reads[level], down[level])
             new = self.server(level, state.nodes(level), received, above)
             state = self._send(
-                state, level, new, active[level], speaks[level], now.number, up[level]
+                state, level, new, active[level], sending[level], now.number, up[level]
             )
         return state
 
@@ -260,7 +260,7 @@ class TreeSolver:
         level: int,
         new: Any,
         active: jax.Array,
-        speaks: jax.Array,
+        sending: jax.Array,
         index: jax.Array,
         key: jax.Array,
     ) -> HierarchyState:
@@ -270,11 +270,11 @@ class TreeSolver:
             return state.with_nodes(level, nodes)
         memory, upload = state.exchange, self.upload(level, nodes)
         delivery, channel = self.exchange.send_up(
-            key, index, memory.up[level], upload.values, speaks, upload.weights
+            key, index, memory.up[level], upload.values, sending, upload.weights
         )
         decoded = self.apply_decoded(level, nodes, delivery.coded)
         # Byzantine nodes skip this correction.
-        nodes = where_active(speaks & ~delivery.byzantine, decoded, nodes)
+        nodes = where_active(sending & ~delivery.byzantine, decoded, nodes)
         memory = memory._replace(up=_put(memory.up, level, channel))
         return state.with_nodes(level, nodes)._replace(exchange=memory)
 

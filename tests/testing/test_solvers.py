@@ -9,7 +9,7 @@ import pytest
 
 import fedjax_admm as fa
 from fedjax_admm._pytrees import pytree_dataclass
-from fedjax_admm.solvers import Said, StarSolver
+from fedjax_admm.solvers import RoundMessage, StarSolver
 from fedjax_admm.testing import check_solver
 from fedjax_admm.testing._solvers import SOLVER_CHECKS
 from fedjax_admm.traffic import Traffic
@@ -159,11 +159,11 @@ class HeavyBall(StarSolver):
         return Ball(model, jnp.zeros_like(model))
 
     def start_clients(self, problem, models, key):
-        return jnp.zeros_like(models), Said()
+        return jnp.zeros_like(models), RoundMessage()
 
     def client(self, problem, clients, received, key):
         model = clients if self.replies else received.model
-        return problem.gradients(model), Said((problem.gradients(model),))
+        return problem.gradients(model), RoundMessage((problem.gradients(model),))
 
     def reply(self, clients, answer):
         return answer.model

@@ -63,7 +63,7 @@ class FedMAvg(FactorSolver):
 
     def start_clients(self, problem, models, key):
         """Start the users' factors; every W_i is V."""
-        return FedMAvgClients(self.first_factors(problem, key).users), roles.Said((models,))
+        return FedMAvgClients(self.first_factors(problem, key).users), roles.RoundMessage((models,))
 
     def step(self, problem, state: roles.StarState, info) -> roles.StarState:
         """Return the state after one round."""
@@ -78,7 +78,7 @@ class FedMAvg(FactorSolver):
             items = items[0]
         if not self.all_users:
             clients = FedMAvgClients(self.fit_users(ratings, clients.users, items))
-        return clients, roles.Said((self._fit_items(ratings, clients.users, items),))
+        return clients, roles.RoundMessage((self._fit_items(ratings, clients.users, items),))
 
     def server(self, items, received: roles.Received, info) -> jax.Array:
         """Return the mean of the W_i."""

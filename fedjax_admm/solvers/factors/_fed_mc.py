@@ -92,7 +92,7 @@ class FedMCADMM(FactorSolver):
         factors, duals = self.first_factors(problem, key), jnp.zeros_like(models)
         if not self.zero_dual:
             duals = -item_gradients(problem, factors) / problem.num_clients
-        return FedMCClients(factors.users, models, duals), roles.Said()
+        return FedMCClients(factors.users, models, duals), roles.RoundMessage()
 
     def client(self, ratings: RatingsOf, clients: FedMCClients, items, key):
         """Return U_i, W_i and Y_i after N steps of each block."""
@@ -103,7 +103,7 @@ class FedMCADMM(FactorSolver):
         )
         return FedMCClients(
             users, copies, clients.duals + self.beta * (copies - items)
-        ), roles.Said()
+        ), roles.RoundMessage()
 
     def upload(self, clients: FedMCClients) -> roles.Upload:
         """Return W_i + Y_i / beta."""

@@ -59,7 +59,7 @@ class BalancedPenalty(PenaltyRule):
 
     def send(self, memory: Balance):
         """Send every client its rho_i."""
-        return roles.Each(memory.rho)
+        return roles.PerClient(memory.rho)
 
     def read(self, sent, rho, local):
         """Return the rho_i that was read; dual variables stay."""

@@ -88,16 +88,16 @@ class EstimatedCurvature(PenaltyRule):
 
     def send(self, memory: Curvature):
         """Send l."""
-        return roles.Each(memory.curvature)
+        return roles.PerClient(memory.curvature)
 
     def read(self, sent, rho, local: Probes):
         """Return the rho of the l that was read, and by how much y_i / rho_i may grow."""
         stretch = jnp.maximum(1, local.calls.astype(local.met.dtype) / 10)
         return self.of(sent), local._replace(shared=sent / self._growth(local)), stretch
 
-    def measure(self, local: Probes) -> roles.Said:
+    def measure(self, local: Probes) -> roles.RoundMessage:
         """Return l_i growth(m)."""
-        return roles.Said(beside=local.met * self._growth(local))
+        return roles.RoundMessage(beside=local.met * self._growth(local))
 
     def update(self, memory: Curvature, received, active, regularizer) -> Curvature:
         """Return l with the mean of what was met."""

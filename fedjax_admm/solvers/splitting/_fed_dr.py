@@ -83,7 +83,7 @@ class FedDR(PenaltySolver):
         """Return the rule for 1 / eta."""
         return self.length if hasattr(self.length, "send") else GivenPenalty(1 / self.length)
 
-    def start_clients(self, problem, models, key) -> tuple[Any, roles.Said]:
+    def start_clients(self, problem, models, key) -> tuple[Any, roles.RoundMessage]:
         """Start everybody with one proximal step at the first model."""
         memory = self.local.memory(problem, models)
         rho = jnp.broadcast_to(self.rule.first(), models.shape[:1]).astype(models.dtype)
@@ -125,7 +125,9 @@ class FedDR(PenaltySolver):
         clients = state.clients
         return clients.rho[:, None] * (clients.y - clients.x)
 
-    def _prox(self, problem, y, clients: FedDRClients, key) -> tuple[FedDRClients, roles.Said]:
+    def _prox(
+        self, problem, y, clients: FedDRClients, key
+    ) -> tuple[FedDRClients, roles.RoundMessage]:
         x, memory = self.local(problem, y, clients.rho, clients.x, clients.memory, key)
         return clients._replace(y=y, x=x, memory=memory), self.rule.measure(memory)
 

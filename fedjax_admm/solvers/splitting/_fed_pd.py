@@ -72,7 +72,7 @@ class FedPD(roles.StarSolver):
     def start_clients(self, problem, models, key):
         """Start at the first model, every dual variable at zero."""
         memory = self.local.memory(problem, models)
-        return FedPDClients(models, jnp.zeros_like(models), models, memory), roles.Said()
+        return FedPDClients(models, jnp.zeros_like(models), models, memory), roles.RoundMessage()
 
     def coin(self, key) -> tuple[jax.Array, jax.Array]:
         """Return whether the round ends with an average, and the key of the local solver."""
@@ -85,7 +85,7 @@ class FedPD(roles.StarSolver):
         weight = jnp.broadcast_to(1 / self.length, clients.x.shape[:1])
         x, memory = self.local(problem, centre, weight, clients.x, clients.memory, key)
         dual = clients.dual + (x - clients.copy) / self.length
-        return FedPDClients(x, dual, x + self.length * dual, memory), roles.Said()
+        return FedPDClients(x, dual, x + self.length * dual, memory), roles.RoundMessage()
 
     def upload(self, clients: FedPDClients) -> roles.Upload:
         """Return c_i."""

@@ -63,13 +63,15 @@ class FedPLT(roles.StarSolver):
 
     def start_clients(self, problem, models, key):
         """Start everybody at the first model."""
-        return FedPLTClients(models, models, self.local.memory(problem, models)), roles.Said()
+        return FedPLTClients(
+            models, models, self.local.memory(problem, models)
+        ), roles.RoundMessage()
 
     def client(self, problem, clients: FedPLTClients, y, key):
         """Return x_i and z_i."""
         weight = jnp.broadcast_to(1 / self.length, y.shape[:1])
         x, memory = self.local(problem, 2 * y - clients.z, weight, clients.x, clients.memory, key)
-        return FedPLTClients(x, clients.z + 2 * (x - y), memory), roles.Said()
+        return FedPLTClients(x, clients.z + 2 * (x - y), memory), roles.RoundMessage()
 
     def upload(self, clients: FedPLTClients) -> roles.Upload:
         """Return z_i."""

@@ -7,7 +7,7 @@ sends it beside the model, and a part at the clients, which read that:
     start(model, num_clients) -> memory                   at the server
     send(memory) -> pytree                                goes down beside the model
     read(sent, rho, local) -> rho, local, stretch         at the clients, before their work
-    measure(local) -> Said                                goes up, of what their work has met
+    measure(local) -> RoundMessage                        goes up, of what their work has met
     update(memory, received, active, regularizer) -> memory       at the server, after a round
     mean(memory, received) -> centre, step                of FedADMM's server, with the new rho
 
@@ -55,9 +55,9 @@ class PenaltyRule:
         """
         return rho, local, None
 
-    def measure(self, local: Any) -> roles.Said:
+    def measure(self, local: Any) -> roles.RoundMessage:
         """Return what the clients say after their work."""
-        return roles.Said()
+        return roles.RoundMessage()
 
     def update(
         self, memory: Any, received: roles.Received, active: jax.Array, regularizer: roles.Penalty

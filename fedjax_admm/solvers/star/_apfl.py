@@ -58,7 +58,7 @@ class APFL(roles.StarSolver):
     def start_clients(self, problem, models, key):
         """Start with all models at the first one, which everybody knows."""
         weights = jnp.broadcast_to(self.mixing, models.shape[:1])
-        return MixingClients(models, weights), roles.Said((models,))
+        return MixingClients(models, weights), roles.RoundMessage((models,))
 
     def client(self, problem, own: MixingClients, model, key):
         """Return v_i and alpha_i, and say w_i."""
@@ -76,7 +76,7 @@ class APFL(roles.StarSolver):
         first = jnp.arange(self.local_steps, dtype=jnp.int32) == 0
         steps = draws(problem, key, self.local_steps), first
         (w, v, alpha), _ = jax.lax.scan(step, (model, *own), steps)
-        return MixingClients(v, alpha), roles.Said((w,))
+        return MixingClients(v, alpha), roles.RoundMessage((w,))
 
     def server(self, model, received: roles.Received, info) -> jax.Array:
         """Return the mean of w_i."""

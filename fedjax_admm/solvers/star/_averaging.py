@@ -176,7 +176,7 @@ class FederatedAveraging(roles.StarSolver):
     def start_clients(self, problem, models, key):
         """Return the memories of the updates; everybody knows the first model."""
         memory = self.update.memory(problem, models)
-        return memory, roles.Said((models,), beside=self.update.beside(memory))
+        return memory, roles.RoundMessage((models,), beside=self.update.beside(memory))
 
     def broadcast(self, server: Averaged) -> jax.Array:
         """Send x."""
@@ -185,7 +185,7 @@ class FederatedAveraging(roles.StarSolver):
     def client(self, problem, memory, model, key):
         """Return the memory, and say the client's model."""
         moved, memory = self.update(problem, model, memory, key)
-        return memory, roles.Said((moved,), beside=self.update.beside(memory))
+        return memory, roles.RoundMessage((moved,), beside=self.update.beside(memory))
 
     def server(self, server: Averaged, received: roles.Received, info) -> Averaged:
         """Return the prox of g at the mean of the models, or what an optimiser makes of it."""

@@ -98,7 +98,7 @@ class FSMDM(roles.StarSolver):
         duals, counts = jnp.zeros_like(models), jnp.zeros(len(models), jnp.int32)
         xi = () if self.exchange.plain else duals
         clients = FSMDMClients(models, models, models, models, duals, duals, counts, xi)
-        return clients, roles.Said()
+        return clients, roles.RoundMessage()
 
     def check(self, problem, rounds: int) -> None:
         """Check that the z-step has a minimiser inside the ball in all of so many rounds."""
@@ -111,7 +111,7 @@ class FSMDM(roles.StarSolver):
         def once(clients, _):
             return self._local_update(problem, server, clients), None
 
-        return jax.lax.scan(once, clients, length=self.local_updates)[0], roles.Said()
+        return jax.lax.scan(once, clients, length=self.local_updates)[0], roles.RoundMessage()
 
     def upload(self, clients: FSMDMClients) -> roles.Upload:
         """Return q_l - zeta_l / s_l, with the weight s_l."""

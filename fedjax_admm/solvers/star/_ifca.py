@@ -70,14 +70,14 @@ class IFCA(roles.StarSolver):
     def start_clients(self, problem, models, key):
         """Let every node choose among the first models; gradients are zero."""
         choice = _choice(problem, models)
-        return choice, roles.Said((jnp.zeros_like(models[:, 0]),), choice)
+        return choice, roles.RoundMessage((jnp.zeros_like(models[:, 0]),), choice)
 
     def client(self, problem, choice, models, key):
         """Choose among the models that are read, and say the gradient at the chosen one."""
         if not self.reads_exactly:  # else it has chosen among these very models, to be judged
             choice = _choice(problem, models)
         own = jnp.take_along_axis(models, choice[:, None, None], 1)[:, 0]
-        return choice, roles.Said((problem.gradients(own, key),), choice)
+        return choice, roles.RoundMessage((problem.gradients(own, key),), choice)
 
     def server(self, models, received: roles.Received, info) -> jax.Array:
         """Return the models after a gradient step, and the prox of g."""

@@ -55,7 +55,9 @@ class PersonalizedMoreau(roles.StarSolver):
 
     def start_clients(self, problem, models, key):
         """Start with all models at the first one, which everybody knows."""
-        return PersonalClients(models, self.local.memory(problem, models)), roles.Said((models,))
+        return PersonalClients(models, self.local.memory(problem, models)), roles.RoundMessage(
+            (models,)
+        )
 
     def client(self, problem, own: PersonalClients, model, key):
         """Return theta_i, and say w_i."""
@@ -68,7 +70,7 @@ class PersonalizedMoreau(roles.StarSolver):
 
         keys = split(key, self.local_steps)
         (w, theta, memory), _ = jax.lax.scan(step, (model, own.models, own.memory), keys)
-        return PersonalClients(theta, memory), roles.Said((w,))
+        return PersonalClients(theta, memory), roles.RoundMessage((w,))
 
     def server(self, model, received: roles.Received, info) -> jax.Array:
         """Return w."""

@@ -76,7 +76,7 @@ class ProxSkip(roles.StarSolver):
 
     def start_clients(self, problem, models, key):
         """Start everybody at the first model, with h_i = 0."""
-        return ProxSkipClients(models, jnp.zeros_like(models)), roles.Said((models,))
+        return ProxSkipClients(models, jnp.zeros_like(models)), roles.RoundMessage((models,))
 
     def coin(self, key) -> tuple[jax.Array, jax.Array]:
         """Return heads, and the key of the minibatches."""
@@ -88,7 +88,7 @@ class ProxSkip(roles.StarSolver):
         slopes = problem.gradients(clients.model, key)
         moved = clients.model - self.step_size * (slopes - clients.control)
         sent = moved - self.stretch * clients.control
-        return clients._replace(model=moved), roles.Said((sent,))
+        return clients._replace(model=moved), roles.RoundMessage((sent,))
 
     def apply_decoded(self, clients: ProxSkipClients, values) -> ProxSkipClients:
         """Go on from the model of which the value would have been sent."""

@@ -81,7 +81,9 @@ class Scaffold(roles.StarSolver):
     def start_clients(self, problem, models, key):
         """Start with c_i = 0; no client has moved."""
         none = jnp.zeros_like(models)
-        return ScaffoldClients(none, self.local.memory(problem, models)), roles.Said((none,))
+        return ScaffoldClients(none, self.local.memory(problem, models)), roles.RoundMessage(
+            (none,)
+        )
 
     def client(self, problem, own: ScaffoldClients, received: ScaffoldServer, key):
         """Return c_i+, and say y_i - x."""
@@ -89,7 +91,7 @@ class Scaffold(roles.StarSolver):
         moved, slope, memory = self.local.descend(
             problem, x, lambda _: correction, jnp.zeros((), x.dtype), own.memory, key
         )
-        return ScaffoldClients(slope - correction, memory), roles.Said((moved - x,))
+        return ScaffoldClients(slope - correction, memory), roles.RoundMessage((moved - x,))
 
     def upload(self, own: ScaffoldClients) -> roles.Upload:
         """Return c_i."""

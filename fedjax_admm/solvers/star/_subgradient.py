@@ -44,11 +44,11 @@ class FederatedSubgradient(roles.StarSolver):
 
     def start_clients(self, problem, models, key):
         """Start without subgradients; clients keep nothing."""
-        return (), roles.Said((jnp.zeros_like(models),))
+        return (), roles.RoundMessage((jnp.zeros_like(models),))
 
     def client(self, problem, clients, server, key):
         """Say u_l, a subgradient at the server's model."""
-        return (), roles.Said((problem.gradients(server, key),))
+        return (), roles.RoundMessage((problem.gradients(server, key),))
 
     def server(self, server, received: roles.Received, info) -> jax.Array:
         """Return `prox_{eta_k a_k g}(w - eta_k a_k mean of u_l)`."""

@@ -97,12 +97,12 @@ class CentralizedSubgradient(roles.StarSolver):
     def start_clients(self, problem, models, key):
         """Start without subgradients."""
         beside = self.step_length.beside(problem, models)
-        return (), roles.Said((jnp.zeros_like(models),), beside=beside)
+        return (), roles.RoundMessage((jnp.zeros_like(models),), beside=beside)
 
     def client(self, problem, clients, model, key):
         """Say g_n, and f_n(w) where it is asked for."""
         beside = self.step_length.beside(problem, model)
-        return (), roles.Said((problem.gradients(model, key),), beside=beside)
+        return (), roles.RoundMessage((problem.gradients(model, key),), beside=beside)
 
     def server(self, server: CentralServer, received: roles.Received, info) -> CentralServer:
         """Return the model after a step, before it is projected."""
