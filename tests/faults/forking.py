@@ -10,7 +10,7 @@ _PRELOADED = [
     "fedjax_admm.trials.cli._app",
     "fedjax_admm.trials.results._comparison",
     "fedjax_admm.trials.running._running",
-    "fedjax_admm.trials.solve._command",
+    "fedjax_admm.trials.solve._folder",
     "matplotlib.backends.backend_agg",
     "matplotlib.backends.backend_pdf",
     "tests.trials.small",

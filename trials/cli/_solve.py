@@ -47,7 +47,7 @@ def _solve(
     from rich.console import Console
 
     def prepare() -> None:
-        environment.prepare(x64=settings.wide(), cache=not no_cache)
+        environment.prepare(x64=settings.wide, cache=not no_cache)
 
     status = Console(stderr=True).status("reading")
     stages = solve.Stages(status.update)
@@ -56,6 +56,6 @@ def _solve(
             solution = solve.solve_file(settings, path, stages, prepare)
         typer.echo(solution.text)
         with status:
-            written = solve.put_solution(solution, path, place, stages, overwrite=overwrite)
+            written = solve.write_solution(solution, path, place, stages, overwrite=overwrite)
     took = f" after {sum(stages.seconds.values()):.1f} s." if settings.timed else ""
     typer.echo(f"Wrote {', '.join(written)} in {place!s}{took}")

@@ -1,12 +1,8 @@
-from fedjax_admm.trials.solve._command import (
-    Solution as Solution,
-    Stages as Stages,
+from fedjax_admm.trials.solve._families import FAMILIES as FAMILIES
+from fedjax_admm.trials.solve._folder import (
     claimed_folder as claimed_folder,
-    put_solution as put_solution,
-    solve_file as solve_file,
     write_solution as write_solution,
 )
-from fedjax_admm.trials.solve._families import FAMILIES as FAMILIES
 from fedjax_admm.trials.solve._options import (
     Columns as Columns,
     Format as Format,
@@ -22,6 +18,11 @@ from fedjax_admm.trials.solve._options import (
     whole_number as whole_number,
 )
 from fedjax_admm.trials.solve._settings import Settings as Settings, options as options
+from fedjax_admm.trials.solve._solution import (
+    Solution as Solution,
+    Stages as Stages,
+    solve_file as solve_file,
+)
 from fedjax_admm.trials.solve.localization._settings import (
     LocalizationSettings as LocalizationSettings,
 )

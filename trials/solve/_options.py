@@ -6,7 +6,9 @@ typer reads and shows such a parameter; as a field of `Settings` it is checked f
 """
 
 import math
+import operator
 from collections.abc import Callable, Iterable
+from functools import partial
 from typing import Annotated, Any
 
 import typer
@@ -17,6 +19,12 @@ from fedjax_admm._host._times import FORMS
 
 LARGEST_SEED, LARGEST_WHOLE = 2**32 - 1, 2**63 - 1
 MOST_ROUNDS = 2**31 - 1  # rounds are counted in int32
+_LIMITS = {  # name -> how it is told, and how it compares with the value
+    "above": ("greater than", operator.lt),
+    "at_least": ("at least", operator.le),
+    "below": ("less than", operator.gt),
+    "at_most": ("at most", operator.ge),
+}
 
 
 class Option(OptionInfo):
@@ -36,10 +44,7 @@ class Option(OptionInfo):
 
 def whole(help_: str, *, at_least: int = 1, at_most: int = LARGEST_WHOLE) -> Option:
     """Declare a whole number."""
-
-    def check(name: str, value: Any) -> int:
-        return count(name, value, at_least=at_least, at_most=at_most)
-
+    check = partial(count, at_least=at_least, at_most=at_most)
     return Option(help_, check, parser=whole_number, metavar="INTEGER")
 
 
@@ -49,49 +54,34 @@ def random_seed(help_: str) -> Option:
 
 
 def number(
-    help_: str,
-    *,
-    above: float = -math.inf,
-    at_least: float = -math.inf,
-    below: float = math.inf,
-    at_most: float = math.inf,
-    infinite: bool = False,
-    word: str | None = None,
+    help_: str, *, infinite: bool = False, word: str | None = None, **limits: float
 ) -> Option:
-    """Declare a finite number, with `infinite` one that may be infinite.
+    """Declare a finite number.
 
     Args:
       help_: one line.
-      above: the number is greater.
-      at_least: the number is not smaller.
-      below: the number is smaller.
-      at_most: the number is not greater.
       infinite: whether infinity is allowed.
       word: such as "auto": may be given in place of a number.
+      **limits: `above`, `at_least`, `below`, `at_most`.
     """
-    limits = (
-        (lambda value: value > above, f"greater than {above:g}"),
-        (lambda value: value >= at_least, f"at least {at_least:g}"),
-        (lambda value: value < below or (infinite and below == value), f"less than {below:g}"),
-        (lambda value: value <= at_most, f"at most {at_most:g}"),
-    )
+    rules: dict[str, Callable[[float], bool]] = {} if infinite else {"finite": math.isfinite}
+    for limit, value in limits.items():
+        told, compares = _LIMITS[limit]
+        rules[f"{told} {value:g}"] = partial(compares, value)
+    kind = "a number" if word is None else f"a number or {word}"
 
     def check(name: str, value: Any) -> float | str:
         if word is not None and str(value).strip().lower() == word:
             return word
         try:
-            checked = float(_plain(value))
+            checked, shown = float(_plain(value)), f"{float(value):g}"
         except (TypeError, ValueError):
-            kind = "a number" if word is None else f"a number or {word}"
-            raise InputError(
-                f"must be {kind}, but it is {one_line(value)}", argument=name, value=value
-            ) from None
-        for holds, limit in limits:
-            if not holds(checked):
-                limit = "finite" if checked == math.inf == below else limit
-                raise InputError(
-                    f"must be {limit}, but it is {checked:g}", argument=name, value=value
-                )
+            broken, checked, shown = [kind], math.nan, one_line(value)
+        else:
+            broken = [rule for rule, holds in rules.items() if not holds(checked)]
+        if broken:
+            told = f"must be {broken[0]}, but it is {shown}"
+            raise InputError(told, argument=name, value=value)
         return checked
 
     if word is None:
@@ -125,27 +115,27 @@ def flag(name: str, help_: str) -> Option:
     return Option(help_, check_flag, param_decls=(name,))
 
 
-def whole_number(text: str) -> int:
-    """Read an option's text; typer's own message does not name the value."""
-    try:
-        return int(_plain(text))
-    except ValueError:
-        raise typer.BadParameter(f"{one_line(text)} is not a whole number.") from None
-
-
-def real_number(text: str) -> float:
-    """Read an option's text."""
-    try:
-        return float(_plain(text))
-    except ValueError:
-        raise typer.BadParameter(f"{one_line(text)} is not a number.") from None
-
-
 def _plain(value: Any) -> Any:
     """Return a number or its text; Python would also read 1_000 and other scripts' digits."""
     if isinstance(value, str) and ("_" in value or not value.isascii()):
         raise ValueError
     return value
+
+
+def _reader(kind: Callable[[Any], Any], what: str) -> Callable[[str], Any]:
+    """Return what reads an option's text; typer's own message does not name the value."""
+
+    def read(text: str) -> Any:
+        try:
+            return kind(_plain(text))
+        except ValueError:
+            raise typer.BadParameter(f"{one_line(text)} is not {what}.") from None
+
+    return read
+
+
+whole_number = _reader(int, "a whole number")
+real_number = _reader(float, "a number")
 
 
 def _form_of_times(name: str, value: Any) -> str:
@@ -168,7 +158,6 @@ Style = Annotated[
     str | None, text("Style of the figure: default, paper or slides.", metavar="NAME")
 ]
 Format = Annotated[
-    str | None,
-    text("Files of the figure: any of png,pdf,svg (png,pdf).", metavar="KIND,..."),
+    str | None, text("Files of the figure: any of png,pdf,svg (png,pdf).", metavar="KIND,...")
 ]
 Columns = Annotated[int | None, whole("Figure width in page columns: 1 (3.5 in) or 2 (7.16 in).")]

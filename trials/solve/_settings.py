@@ -13,18 +13,21 @@ large, so that help and most mistakes come at once.
 """
 
 import abc
-from collections.abc import Mapping
+import os
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, fields
 from functools import cache
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, ClassVar, get_type_hints
+from typing import TYPE_CHECKING, Annotated, Any, ClassVar, get_type_hints
 
 from fedjax_admm._checks import InputError
+from fedjax_admm._host._tables import edge_header
 from fedjax_admm.trials.figures import FigureFiles, figure_files
-from fedjax_admm.trials.solve._options import Columns, Format, Option, Style
+from fedjax_admm.trials.solve._options import Columns, Format, Option, Style, TimeFormat, text
 
 if TYPE_CHECKING:
-    from fedjax_admm.trials.solve._command import Solution, Stages
+    from fedjax_admm.trials.solve._solution import Solution, Stages
+    from fedjax_admm.trials.tables._observations import Observations
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -37,6 +40,7 @@ class Settings(abc.ABC):
 
     family: ClassVar[str]  # name of the command
     reads: ClassVar[str]  # help of --input
+    wide: ClassVar[bool] = False  # whether to compute in float64
     timed: ClassVar[bool] = True  # whether config.json may tell how long each stage took
     tables: ClassVar[tuple[str, ...]] = ()  # files that may be written besides models.csv
     arguments: ClassVar[Mapping[str, str]] = {}  # argument of the library -> option
@@ -68,17 +72,13 @@ class Settings(abc.ABC):
         from fedjax_admm.trials import limits
 
         try:
-            limits.check_memory(what, int(numbers * (8 if self.wide() else 4)), remedy)
+            limits.check_memory(what, int(numbers * (8 if self.wide else 4)), remedy)
         except InputError as error:
             raise self.mistake(str(error)) from None
 
     def figure(self) -> FigureFiles:
         """Return which files of the figure are written, and how it looks in them."""
         return figure_files(style=self.style, format=self.format, columns=self.columns)
-
-    def wide(self) -> bool:
-        """Return whether to compute in float64."""
-        return False
 
     def owner_only(self) -> bool:
         """Return whether only the user may look into the folder of the result."""
@@ -93,24 +93,41 @@ class Settings(abc.ABC):
         """Solve the problem that was read; `title` is its name in figures."""
 
     def stored(self) -> dict[str, Any]:
-        """Return the options as config.json has them."""
+        """Return the options as config.json has them; those that are secret only as given."""
         values = {name: getattr(self, name) for name in options(type(self))}
-        secret = {each.name for each in fields(self) if not each.repr}
+        secret = [each.name for each in fields(self) if not each.repr]
         hidden = {name: "given, not stored" for name in secret if values[name] is not None}
-        return {**values, **hidden}
+        return values | hidden
 
-    def words(self) -> list[str]:
-        """Return the options as the command line takes them, without those that are secret."""
-        secret = {each.name for each in fields(self) if not each.repr}
-        words = []
+    def words(self) -> Iterator[str]:
+        """Yield the options as the command line takes them, without those that are secret."""
+        secret = [each.name for each in fields(self) if not each.repr]
         for name in options(type(self)):
-            value, option = getattr(self, name), option_name(name)
+            value, option = getattr(self, name), f"--{name.replace('_', '-')}"
             if value is True:
-                words.append(option)
+                yield option
             elif name not in secret and value is not None and value is not False:
                 for each in value if isinstance(value, tuple) else [value]:
-                    words += [option, str(each)]
-        return words
+                    yield from (option, str(each))
+
+
+@dataclass(frozen=True, kw_only=True)
+class RowSettings(Settings):
+    """The columns of a regression: of families with a row per observation of a node or a client."""
+
+    target: Annotated[str, text("Column that is predicted.")]
+    features: Annotated[str, text("Columns, as in 'a,b[-1]'; [-1] is that of the row before.")]
+    time: Annotated[str | None, text("Column that orders rows (order of the file).")] = None
+    time_format: TimeFormat = None
+
+    def rows(self, path: Path, edges: str | None, **how: Any) -> "Observations":
+        """Read all rows; the columns of a file of edges are looked at before."""
+        from fedjax_admm.trials.tables._observations import read_observations
+
+        if edges is not None and os.path.isfile(edges):
+            edge_header(edges)
+        names = ("target", "features", "time", "time_format")
+        return read_observations(path, **{name: getattr(self, name) for name in names}, **how)
 
 
 @cache
@@ -120,8 +137,3 @@ def options(settings: type[Settings]) -> dict[str, Option]:
     shared = [field.name for field in fields(Settings)]
     own = [field.name for field in fields(settings) if field.name not in shared]
     return {name: hints[name].__metadata__[0] for name in [*own, *shared]}
-
-
-def option_name(name: str) -> str:
-    """Return how the command line calls an option."""
-    return f"--{name.replace('_', '-')}"

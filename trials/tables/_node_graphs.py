@@ -52,7 +52,6 @@ class NodeGraph:
 def build_graph(
     observations: Observations,
     graph: str = WASSERSTEIN,
-    *,
     threshold: float | None = None,
     neighbours: int | None = None,
 ) -> NodeGraph:
@@ -124,9 +123,8 @@ def node_distances(observations: Observations) -> np.ndarray:
     Nodes that are more alike than a millionth of the median distance count as that far apart, so
     that 1 / distance is finite.
     """
-    constant = -1 if observations.intercept else None
     samples = [
-        np.column_stack([x[:, :constant], y])
+        np.column_stack([x[:, :-1], y])
         for x, y in zip(observations.features, observations.targets, strict=True)
     ]
     means = np.stack([rows.mean(0) for rows in samples])

@@ -19,10 +19,9 @@ class Observations:
     """The observations of every node, ready for regression."""
 
     nodes: tuple[str, ...]  # in the order in which they first appear
-    features: tuple[np.ndarray, ...]  # per node, shape=(rows, dim); the last column may be all 1
+    features: tuple[np.ndarray, ...]  # per node, shape=(rows, dim); the last column is all 1
     targets: tuple[np.ndarray, ...]  # per node, shape=(rows,)
-    columns: tuple[str, ...]  # names of the dim coefficients
-    intercept: bool  # whether the last column is the constant 1
+    columns: tuple[str, ...]  # names of the dim coefficients, the last one of the intercept
     coordinates: np.ndarray | None  # shape=(nodes, 2)
     coordinate_names: tuple[str, ...]
     rows_read: int
@@ -65,7 +64,6 @@ def read_observations(
     features: str,
     time: str | None = None,
     time_format: str | None = None,
-    intercept: bool = True,
     coordinates: str | None = None,
     at_least: int = 2,
     owner: str = "node",
@@ -85,7 +83,6 @@ def read_observations(
       features: columns separated by commas, such as "max_temp[-1],min_temp".
       time: the column that orders a node's rows; the order of the file if None.
       time_format: the form of the times, as `Table.times` takes it; found from the column if None.
-      intercept: append the constant feature 1.
       coordinates: two columns "across,up" for a map; the first row of a node that has both counts.
       at_least: how many rows a node needs.
       owner: the word for a node in sentences on mistakes.
@@ -134,7 +131,7 @@ def read_observations(
         own = values[rows[name]]
         length = max(len(own) - depth, 0)
         columns = [own[depth - lag :, numbers.index(column)][:length] for column, lag in lagged]
-        x.append(np.stack([*columns, np.ones(length)] if intercept else columns, axis=1))
+        x.append(np.stack([*columns, np.ones(length)], axis=1))
         y.append(own[depth:, numbers.index(target)])
     counts = dict(zip(names, map(len, y), strict=True))
     if len(names) == 1:
@@ -152,8 +149,7 @@ def read_observations(
         nodes=tuple(names),
         features=tuple(x),
         targets=tuple(y),
-        columns=(*shown, INTERCEPT) if intercept else tuple(shown),
-        intercept=intercept,
+        columns=(*shown, INTERCEPT),
         coordinates=_coordinates(table, places, owners, names, owner) if places else None,
         coordinate_names=tuple(places),
         rows_read=len(table),

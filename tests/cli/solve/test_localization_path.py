@@ -10,9 +10,9 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from fedjax_admm.trials.solve.localization._figure import draw_path
 from fedjax_admm.trials.solve.localization._path import locate_log, window_positions
-from fedjax_admm.trials.solve.localization._path_figure import draw_path
-from fedjax_admm.trials.solve.localization._path_report import path_text
+from fedjax_admm.trials.solve.localization._report import path_text
 from fedjax_admm.trials.tables._kits import Plane, read_kit
 from tests.cli.reading import rows_of
 

@@ -13,8 +13,8 @@ from fedjax_admm._checks import InputError
 from fedjax_admm.graphs import from_edges
 from fedjax_admm.trials.solve.networked._figure import draw_networked
 from fedjax_admm.trials.solve.networked._fit import clusters, fit_networked
+from fedjax_admm.trials.solve.networked._rows import draw_splits, held_out_rows, rows_needed
 from fedjax_admm.trials.solve.networked._settings import PENALTIES, NetworkedSettings
-from fedjax_admm.trials.solve.networked._splits import draw_splits, held_out_rows, rows_needed
 from fedjax_admm.trials.tables._node_graphs import NodeGraph, build_graph, node_distances
 from fedjax_admm.trials.tables._observations import Observations, read_observations
 from tests.cli.reading import config_of, models_of, rows_of
@@ -169,10 +169,10 @@ def test_lags_look_at_the_row_before_that_is_complete(read):
 
 
 def test_without_time_the_order_of_the_file_counts(read):
-    seen = read(DAYS, features="a[-1],y[-2]", intercept=False, at_least=1)
-    np.testing.assert_array_equal(seen.features[0], [[10, 300], [40, 100]])
+    seen = read(DAYS, features="a[-1],y[-2]", at_least=1)
+    np.testing.assert_array_equal(seen.features[0], [[10, 300, 1], [40, 100, 1]])
     np.testing.assert_array_equal(seen.targets[0], [400, 500])
-    assert seen.columns == ("a[-1]", "y[-2]")
+    assert seen.columns == ("a[-1]", "y[-2]", "intercept")
     assert seen.order == "file"
 
 

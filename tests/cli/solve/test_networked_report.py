@@ -4,36 +4,32 @@ import numpy as np
 import pytest
 
 from fedjax_admm.trials.solve.networked._report import compared
-from fedjax_admm.trials.solve.networked._units import standard_units, users_units
+from fedjax_admm.trials.solve.networked._rows import standard_units, users_units
 
 
-@pytest.mark.parametrize("intercept", [True, False])
-def test_models_come_back_in_the_users_units(intercept):
+def test_models_come_back_in_the_users_units():
     random = np.random.default_rng(0)
     x = random.normal([30.0, -2.0, 1.0], [1e3, 1e-4, 0.0], (50, 3))
     y = x @ [1.0, 2e3, -4.0] + random.normal(size=50)
-    units = standard_units(x, y, intercept=intercept)
+    units = standard_units(x, y)
     z = units.features(x)
     model = random.normal(size=3)
     found = units.in_users(model)
     np.testing.assert_allclose(z @ model + units.level, x @ found, rtol=1e-9)
     np.testing.assert_allclose(np.mean(z**2, 0), 1, rtol=1e-12)
-    if intercept:
-        np.testing.assert_allclose(z[:, :2].mean(0), 0, atol=1e-9)
-        np.testing.assert_allclose(units.targets(y).mean(), 0, atol=1e-9)
-    same = users_units(np.zeros((1, 3)), np.zeros(1), intercept=intercept)
+    np.testing.assert_allclose(z[:, :2].mean(0), 0, atol=1e-9)
+    np.testing.assert_allclose(units.level, y.mean())
+    same = users_units(3)
     np.testing.assert_array_equal(same.features(x), x)
     np.testing.assert_array_equal(same.in_users(model), model)
 
 
 def test_a_constant_column_beside_an_intercept_has_coefficient_zero():
     x = np.column_stack([np.arange(4.0), np.full(4, 7.5), np.ones(4)])
-    units = standard_units(x, np.arange(4.0), intercept=True)
+    units = standard_units(x, np.arange(4.0))
     np.testing.assert_array_equal(units.constant, [False, True, False])
     np.testing.assert_array_equal(units.features(x)[:, 1], 0)
     assert units.in_users(np.array([1.0, 3.0, 2.0]))[1] == 0
-    # Without an intercept a constant column is one.
-    assert not standard_units(x[:, :2], x[:, 0], intercept=False).constant.any()
 
 
 @pytest.mark.parametrize(

@@ -17,6 +17,7 @@ from fedjax_admm.trials.solve import (
     LocalizationSettings,
     Stages,
     choice,
+    claimed_folder,
     flag,
     number,
     solve_file,
@@ -24,8 +25,8 @@ from fedjax_admm.trials.solve import (
     whole,
     write_solution,
 )
-from fedjax_admm.trials.solve._command import spacing
 from fedjax_admm.trials.solve._options import MOST_ROUNDS
+from fedjax_admm.trials.solve._solution import spacing
 from tests.cli.reading import config_of
 from tests.trials.small import EXPERIMENT
 
@@ -160,9 +161,10 @@ def test_stages_are_told_as_they_begin_and_timed(tmp_path):
     (tmp_path / "mine.csv").write_text(RANGES)
     told = []
     stages = Stages(told.append)
-    settings = LocalizationSettings(rounds=20)
-    found = solve_file(settings, tmp_path / "mine.csv", stages)
-    written = write_solution(found, tmp_path / "mine.csv", tmp_path / "out", stages)
+    settings, path = LocalizationSettings(rounds=20), tmp_path / "mine.csv"
+    found = solve_file(settings, path, stages)
+    with claimed_folder(settings, path, tmp_path / "out") as folder:
+        written = write_solution(found, path, folder, stages)
     assert told == list(stages.seconds)
     assert told[0] == "reading"
     assert len(told) == 4
@@ -171,11 +173,12 @@ def test_stages_are_told_as_they_begin_and_timed(tmp_path):
 
 def test_numbers_that_json_has_not_are_words(tmp_path):
     (tmp_path / "mine.csv").write_text(RANGES)
-    settings = LocalizationSettings(rounds=20)
-    found = solve_file(settings, tmp_path / "mine.csv", Stages())
+    settings, path = LocalizationSettings(rounds=20), tmp_path / "mine.csv"
+    found = solve_file(settings, path, Stages())
     strange = {"a": np.float32("inf"), "b": [math.nan, np.int64(3)], "c": {"d": tmp_path}}
     object.__setattr__(found, "result", strange)
-    write_solution(found, tmp_path / "mine.csv", tmp_path, Stages(), overwrite=True)
+    with claimed_folder(settings, path, tmp_path, overwrite=True) as folder:
+        write_solution(found, path, folder, Stages(), overwrite=True)
     result = config_of(tmp_path)["result"]
     assert result == {"a": "inf", "b": ["nan", 3], "c": {"d": str(tmp_path)}}
 

@@ -17,7 +17,6 @@ from fedjax_admm.privacy._plans import rounded_up
 from fedjax_admm.problems import ConsensusRegression, consensus_regression
 from fedjax_admm.schedules import power_decay
 from fedjax_admm.solvers import private_networked_admm
-from fedjax_admm.trials.solve._words import rows_told
 from fedjax_admm.trials.solve.private._clients import (
     build_client_graph,
     read_clients,
@@ -492,7 +491,7 @@ def test_a_row_in_several_samples_is_told(fit, tmp_path):
             f"exact epsilon is {rounded_up(epsilon)}"
         )
         assert told == ([line] if samples > 1 else [])
-        read = rows_told(seen, "samples", "client")[0]
+        read = summary(replace(found, observations=seen)).splitlines()[0]
         left = {1: 123, 2: 117, 3: 105}[samples]
         past = f"{123 - left} used only as the row before another"
         assert (

@@ -9,8 +9,8 @@ from fedjax_admm._checks import InputError
 from fedjax_admm.ratings import from_arrays
 from fedjax_admm.trials.engine import memory
 from fedjax_admm.trials.solve.networked import _fit as networked
+from fedjax_admm.trials.solve.networked._rows import held_out_rows, rows_needed
 from fedjax_admm.trials.solve.networked._settings import NetworkedSettings
-from fedjax_admm.trials.solve.networked._splits import held_out_rows, rows_needed
 from fedjax_admm.trials.solve.ratings import _fit as ratings
 from fedjax_admm.trials.solve.ratings._settings import RatingsSettings
 

@@ -108,7 +108,6 @@ def _twin() -> Observations:
         features=tuple(x),
         targets=tuple(high[:, 1:]),
         columns=("max_temp[-1]", "min_temp", "intercept"),
-        intercept=True,
         coordinates=places,
         coordinate_names=("longitude", "latitude"),
         rows_read=high.size,

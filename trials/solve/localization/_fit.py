@@ -9,7 +9,7 @@ from fedjax_admm._run._rounds import run
 from fedjax_admm.direct import locate_centrally
 from fedjax_admm.problems import localization
 from fedjax_admm.solvers import fsmdm
-from fedjax_admm.trials.solve._command import Stages
+from fedjax_admm.trials.solve._solution import Stages
 from fedjax_admm.trials.tables._ranges import RangeTable
 
 _HALF_WIDTH = 30.0  # metres: the size of the problems for which the tuned constants were chosen

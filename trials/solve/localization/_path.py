@@ -10,7 +10,7 @@ from fedjax_admm.direct import PathEstimate
 from fedjax_admm.losses import squared
 from fedjax_admm.problems import localization
 from fedjax_admm.regions import Ellipse, dilution, ellipse, refine
-from fedjax_admm.trials.solve._command import Stages
+from fedjax_admm.trials.solve._solution import Stages
 from fedjax_admm.trials.solve.localization._choice import Choice, chosen_path
 from fedjax_admm.trials.tables._kits import KitLog
 

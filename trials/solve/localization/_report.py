@@ -1,19 +1,24 @@
-"""What `solve localization` tells: the position, the candidates, the residual of every sensor."""
+"""What `solve localization` writes: a position and its candidates, or a path.
+
+`models.csv` compares a path with windows of ranges, each located by itself, as they were measured
+and corrected by the offsets and the scale that the path found.
+"""
 
 from typing import Any
 
 import numpy as np
 
-from fedjax_admm.trials.solve._command import MODELS, Solution
-from fedjax_admm.trials.solve._words import ignored_told, sentences
-from fedjax_admm.trials.solve.localization._figure import coordinates, draw_location
+from fedjax_admm.trials.solve._solution import MODELS, Columns, Solution
+from fedjax_admm.trials.solve._words import told
+from fedjax_admm.trials.solve.localization._choice import CLOCKWISE, VELOCITY
+from fedjax_admm.trials.solve.localization._figure import coordinates, draw_location, draw_path
 from fedjax_admm.trials.solve.localization._fit import Location
+from fedjax_admm.trials.solve.localization._path import LEVEL, POOR, SURE, LocatedPath
 from fedjax_admm.trials.solve.localization._settings import LocalizationSettings
 
-RESIDUALS, *PATHS = LocalizationSettings.tables
-POSITIONS, ANCHORS = PATHS  # of paths alone
+RESIDUALS, POSITIONS, ANCHORS = LocalizationSettings.tables
+PATH, WINDOWS, CORRECTED = "path", "windows", "windows, ranges corrected"
 MIRROR = "mirror image"
-say = sentences(__file__)
 
 
 def solution(location: Location, settings: LocalizationSettings, title: str) -> Solution:
@@ -34,7 +39,8 @@ def solution(location: Location, settings: LocalizationSettings, title: str) -> 
                 "residual": location.residuals,
                 "suspected_outlier": location.outliers,
             },
-            **dict.fromkeys(PATHS),
+            POSITIONS: None,
+            ANCHORS: None,
         },
         draw=lambda: draw_location(location, title),
         data={
@@ -54,23 +60,127 @@ def solution(location: Location, settings: LocalizationSettings, title: str) -> 
 
 def report(location: Location) -> str:
     """Return the text that a person reads: position, candidates, residual of every sensor."""
-    ranges, outliers, mirror = location.ranges, location.outliers, location.mirror
+    axes = location.ranges.axes
+    at = lambda place: coordinates(axes, place)  # noqa: E731
+    return told("localization/place.txt", location=location, at=at)
 
-    def cost_of(place: np.ndarray) -> dict[str, Any]:
-        return {"where": coordinates(ranges.axes, place), "cost": ranges.cost(place)}
 
-    lines = [say("position", **cost_of(location.position)), ""]
-    lines += [
-        say("candidate", name=name, **cost_of(at)) for name, at in location.candidates.items()
-    ]
-    lines += ["", f"{'line':>6} {'range':>12} {'residual':>12}"]
-    rows = zip(ranges.lines, ranges.distances, location.residuals, outliers, strict=True)
-    lines += [say("sensor", *row) + "  outlier?" * bool(row[-1]) for row in rows]
-    limits = {"sensors": len(outliers), "threshold": location.threshold}
-    lines += ["", say("outliers", number=outliers.sum(), **limits)]
-    if mirror is not None:
-        flat = "plane" if len(ranges.axes) == 3 else "line"
-        lines.append(say("mirror", flat=flat, **cost_of(mirror)))
-    if ranges.missing:
-        lines.append(say("missing", number=ranges.missing))
-    return "\n".join([*lines, *ignored_told(ranges.ignored)])
+def path_solution(found: LocatedPath, settings: LocalizationSettings, title: str) -> Solution:
+    """Return the text and the files of a path."""
+    log, path, choice = found.log, found.path, found.choice
+    result = {
+        **{name: getattr(path, name) for name in ("scale", "scale_deviation")},
+        **{name: getattr(choice, name) for name in ("own_scales", "motion", "evidence")},
+        **{name: getattr(path, name) for name in ("noise", "offset_spread")},
+        "biased": np.array(log.names)[found.biased],
+        "rejected": found.rejected.sum(),
+        "median_dilution": np.median(found.dilution),
+    }
+    if found.truth is not None:
+        result |= {**found.errors(path.positions), "coverage": found.coverage()}
+    return Solution(
+        settings=settings,
+        text=path_text(found),
+        tables={
+            MODELS: _models(found),
+            RESIDUALS: {
+                "line": log.lines,
+                "time": log.times,
+                "anchor": np.array(log.names)[log.anchor],
+                "range": log.ranges,
+                "residual": path.residuals,
+                "weight": path.weights,
+                "rejected": found.rejected,
+            },
+            POSITIONS: _positions(found),
+            ANCHORS: _anchors(found),
+        },
+        draw=lambda: draw_path(found, title),
+        data={
+            "ranges": len(log.ranges),
+            "anchors": len(log.names),
+            "dimensions": len(log.axes),
+            "left_out": log.missing,
+            "unknown_anchors": log.unknown,
+            "silent_anchors": log.silent,
+            "repeated": log.repeated,
+        },
+        result=result,
+    )
+
+
+def path_text(found: LocatedPath) -> str:
+    """Return the text that a person reads."""
+    constants = {"level": LEVEL, "poor": POOR, "sure": SURE}
+    constants |= {"velocity": VELOCITY, "clockwise": CLOCKWISE}
+    known: dict[str, Any] = {"errors": None}
+    if found.truth is not None:
+        known = {
+            "errors": {name: found.errors(at) for name, at in _candidates(found).items()},
+            "coverage": found.coverage(),
+            "known": np.isfinite(found.truth).all(1).mean(),
+        }
+    return told(
+        "localization/path.txt",
+        found=found,
+        anchors=_anchors(found),
+        biased=[name for name, sure in zip(found.log.names, found.biased, strict=True) if sure],
+        half=" x ".join(f"{each:.3g}" for each in np.median(found.region().axes()[0], 0)),
+        dilution=np.median(found.dilution),
+        share=(found.dilution > POOR).mean(),
+        **constants,
+        **known,
+    )
+
+
+def _candidates(found: LocatedPath) -> dict[str, Any]:
+    return {PATH: found.path.positions, WINDOWS: found.windows, CORRECTED: found.corrected}
+
+
+def _models(found: LocatedPath) -> Columns:
+    log, path, rows = found.log, found.path, []
+    for name, places in _candidates(found).items():
+        offset, scale = path.offsets[log.anchor] + path.clock, path.scales[log.anchor]
+        if name == WINDOWS:
+            offset, scale = 0, 1
+        length = np.linalg.norm(places - log.anchors[log.anchor], axis=1)
+        residual = float(np.median(np.abs(log.ranges - offset - scale * length)))
+        errors = {} if found.truth is None else found.errors(places)
+        rows.append([name, residual, *errors.values()])
+    header = ("method", "median_absolute_residual", "median_error", "rmse")
+    return dict(zip(header, zip(*rows, strict=True), strict=False))
+
+
+def _anchors(found: LocatedPath) -> Columns:
+    log, path = found.log, found.path
+    return {
+        "anchor": log.names,
+        **dict(zip(log.axes, log.anchors.T, strict=True)),
+        "ranges": np.bincount(log.anchor, minlength=len(log.names)),
+        "scale": path.scales,
+        "scale_deviation": path.scale_deviations,
+        "offset": path.offsets,
+        "offset_deviation": path.offset_deviations,
+        "biased": found.biased,
+        "rejected": np.bincount(log.anchor, found.rejected, len(log.names)).astype(int),
+    }
+
+
+def _positions(found: LocatedPath) -> Columns:
+    """Return a row per time: place, standard deviations, and the ellipse in the plane."""
+    log, path = found.log, found.path
+    times, row = np.unique(log.times, return_index=True)
+    places, (half, angle) = np.asarray(path.positions[row]), found.ellipses(row)
+    deviations = np.sqrt(np.diagonal(path.covariances[row], axis1=1, axis2=2))
+    columns = {
+        "time": times,
+        **dict(zip(log.axes, places.T, strict=True)),
+        **{f"{axis}_deviation": each for axis, each in zip(log.axes, deviations.T, strict=True)},
+        **{f"half_axis_{number}": each for number, each in enumerate(half.T, 1)},
+        "angle_degrees": angle,
+    }
+    if found.clock:
+        columns["clock"] = path.clock[row]
+    if log.plane is not None:
+        columns["latitude"], columns["longitude"] = log.plane.degrees(places).T
+    return columns

@@ -2,15 +2,11 @@
 
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, ClassVar
+from typing import Annotated, Any, ClassVar
 
 from fedjax_admm.trials.solve._options import MOST_ROUNDS, TimeFormat, file, flag, whole
 from fedjax_admm.trials.solve._settings import Settings
-
-if TYPE_CHECKING:
-    from fedjax_admm.trials.solve._command import Solution, Stages
-    from fedjax_admm.trials.tables._kits import KitLog
-    from fedjax_admm.trials.tables._ranges import RangeTable
+from fedjax_admm.trials.solve._solution import Solution, Stages
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -18,6 +14,7 @@ class LocalizationSettings(Settings):
     """Locate a target from the ranges that sensors measured."""
 
     family: ClassVar[str] = "localization"
+    wide: ClassVar[bool] = True  # coordinates of maps have many digits
     reads: ClassVar[str] = "CSV or Parquet: x, y, [z,] range; with --anchors time, anchor, range."
     tables: ClassVar[tuple[str, ...]] = ("residuals.csv", "positions.csv", "anchors.csv")
 
@@ -36,33 +33,25 @@ class LocalizationSettings(Settings):
             if getattr(self, name) not in (None, False) and self.anchors is None:
                 raise self.mistake("belongs to a path, which has {anchors}; give both", name)
 
-    def wide(self) -> bool:
-        """Return True: coordinates of maps have many digits."""
-        return True
-
-    def read(self, path: Path) -> "RangeTable | KitLog":
+    def read(self, path: Path) -> Any:
         """Read the ranges; with anchors, those of a path."""
         from fedjax_admm.trials.tables._kits import read_kit
         from fedjax_admm.trials.tables._ranges import read_ranges
 
         if self.anchors is None:
             return read_ranges(path)
-        others = (None if name is None else Path(name) for name in (self.odometry, self.truth))
-        form = self.time_format
-        return read_kit(path, Path(self.anchors), *others, signed=self.clock, time_format=form)
+        how = {"signed": self.clock, "time_format": self.time_format}
+        return read_kit(path, self.anchors, self.odometry, self.truth, **how)
 
-    def solve(self, data: Any, title: str, stages: "Stages") -> "Solution":
+    def solve(self, data: Any, title: str, stages: Stages) -> Solution:
         """Locate the target, or its path."""
-        if self.anchors is not None:
-            from fedjax_admm.trials.solve.localization import _path, _path_report
+        from fedjax_admm.trials.solve.localization import _fit, _path, _report
 
-            # Some matrices of the size of the filter's state per range.
-            size = 2 * len(data.axes) + 1 + self.clock + 2 * len(data.names)
-            numbers = 12 * len(data.ranges) * size**2
-            self.check_memory("the path", numbers, "give fewer ranges or fewer anchors")
-            return _path_report.path_solution(
-                _path.locate_log(data, stages, clock=self.clock), self, title
-            )
-        from fedjax_admm.trials.solve.localization import _fit, _report
-
-        return _report.solution(_fit.locate(data, self.rounds, stages), self, title)
+        if self.anchors is None:
+            return _report.solution(_fit.locate(data, self.rounds, stages), self, title)
+        # Some matrices of the size of the filter's state per range.
+        size = 2 * len(data.axes) + 1 + self.clock + 2 * len(data.names)
+        numbers = 12 * len(data.ranges) * size**2
+        self.check_memory("the path", numbers, "give fewer ranges or fewer anchors")
+        found = _path.locate_log(data, stages, clock=self.clock)
+        return _report.path_solution(found, self, title)

@@ -6,7 +6,7 @@ A part of every node's rows is held out; three kinds of models are fitted to the
 node on its own (least squares of minimum norm), one for all nodes, and one per node that is coupled
 to its neighbours' (GTV). Errors are means over nodes of the mean squared error on held out rows.
 
-Features are standardised first (`_units`), so that a penalty weighs them alike. Every coupled fit
+Features are standardised first (`_rows`), so that a penalty weighs them alike. Every coupled fit
 runs until its objective is certified to be within a share of the optimum (`relative_gap`).
 
 Reference: Y. SarcheshmehPour, Y. Tian, L. Zhang, A. Jung, "Clustered Federated Learning via
@@ -20,7 +20,7 @@ from typing import Any
 import jax
 import numpy as np
 
-from fedjax_admm._checks import InputError, default_float
+from fedjax_admm._checks import default_float
 from fedjax_admm._drawings import components
 from fedjax_admm._run._rounds import run_until
 from fedjax_admm.certificates import relative_gap
@@ -28,10 +28,15 @@ from fedjax_admm.graphs import Graph
 from fedjax_admm.losses import SquaredLoss, least_squares
 from fedjax_admm.problems import Networked
 from fedjax_admm.solvers import gtv
+from fedjax_admm.trials.solve._solution import rounded
 from fedjax_admm.trials.solve.networked._programs import kept
+from fedjax_admm.trials.solve.networked._rows import (
+    Units,
+    draw_splits,
+    standard_units,
+    users_units,
+)
 from fedjax_admm.trials.solve.networked._settings import AUTO, PENALTIES, NetworkedSettings
-from fedjax_admm.trials.solve.networked._splits import draw_splits, rows_needed
-from fedjax_admm.trials.solve.networked._units import Units, standard_units, users_units
 from fedjax_admm.trials.tables._node_graphs import NEAREST, WASSERSTEIN, NodeGraph
 from fedjax_admm.trials.tables._observations import Observations
 
@@ -109,25 +114,19 @@ def fit_networked(
     a thousandth of the median length of all models, in the units in which they are coupled. All
     splits, all numbers of the grid and the final fit are one compiled program.
     """
-    graph, counts = network.graph, observations.counts
-    lam, splits, validation = settings.lam, settings.splits, settings.validation
-    if counts.min() < rows_needed(validation):
-        told = f"every node must have at least {rows_needed(validation)} rows, but node "
-        raise InputError(f"{told}{observations.nodes[counts.argmin()]!r} has {counts.min()}")
+    graph, counts, lam = network.graph, observations.counts, settings.lam
     x, y = observations.stacked()
     here = np.arange(x.shape[1]) < counts[:, None]
     with np.errstate(over="ignore", invalid="ignore"):  # looked at when all is done
-        make = users_units if settings.raw else standard_units
-        units = make(x[here], y[here], intercept=observations.intercept)
+        units = users_units(x.shape[-1]) if settings.raw else standard_units(x[here], y[here])
         x = np.where(here[..., None], units.features(x), 0.0)
-        y = np.where(here, units.targets(y), 0.0)
-        held_out = draw_splits(counts, validation, splits, settings.seed)
+        y = np.where(here, y - units.level, 0.0)
+        held_out = draw_splits(counts, settings.validation, settings.splits, settings.seed)
         training = np.concatenate([here & ~held_out, here[None]])  # the last "split" keeps all rows
         grid = np.array([lam])
         if lam == AUTO:
-            grid = _rounded(GRID * coupling_unit(x, y, here, graph, settings.penalty))
-    if not (np.isfinite(x).all() and np.isfinite(y).all() and np.isfinite(grid).all()):
-        raise _not_finite(settings)
+            grid = rounded(GRID * coupling_unit(x, y, here, graph, settings.penalty), 3)
+    _check_finite(settings, x, y, grid)
     every = min(_EVERY, settings.rounds)
     losses = _losses(x, y, _shares(training))
     # Here, where the graph is known, its Laplacian is decomposed.
@@ -138,12 +137,11 @@ def fit_networked(
     coupled, gaps, rounds = map(np.asarray, fitted)
     alone = np.stack([_local(losses), _pooled(x, y, _shares(training))], axis=1)
     models = np.concatenate([alone, coupled], axis=1)  # (splits + 1, 2 + lams, nodes, dim)
-    if not np.isfinite(models).all():
-        raise _not_finite(settings)
+    _check_finite(settings, models)
     residual = np.einsum("nmd,sknd->sknm", x, models[:-1]) - y
     each = np.einsum("snm,sknm->skn", _shares(held_out), residual**2)
     errors = each.mean(-1).T  # (2 + lams, splits)
-    choosing = splits // 2 if lam == AUTO else 0
+    choosing = settings.splits // 2 if lam == AUTO else 0
     best = _first_best(errors[2:, :choosing].mean(1)) if lam == AUTO else 0
     reported = dict(zip(("local", "pooled"), errors[:2, choosing:], strict=True))
     return NetworkedFit(
@@ -155,7 +153,7 @@ def fit_networked(
         models=units.in_users(models[-1, 2 + best]),
         cluster=clusters(graph, models[-1, 2 + best]),
         errors={**reported, "GTV": errors[2 + best, choosing:]},
-        reported=tuple(range(choosing + 1, splits + 1)),
+        reported=tuple(range(choosing + 1, settings.splits + 1)),
         grid=grid,
         grid_errors=errors[2:],
         gaps=np.maximum(gaps.T, 0),  # below by rounding
@@ -163,9 +161,10 @@ def fit_networked(
     )
 
 
-def _not_finite(settings: NetworkedSettings) -> InputError:
-    remedy = "bring the columns to a common scale, or choose another {lam}"
-    return settings.mistake(f"the models are not finite; {remedy}")
+def _check_finite(settings: NetworkedSettings, *arrays: np.ndarray) -> None:
+    if not all(np.isfinite(array).all() for array in arrays):
+        remedy = "bring the columns to a common scale, or choose another {lam}"
+        raise settings.mistake(f"the models are not finite; {remedy}")
 
 
 def coupling_unit(x, y, here, graph: Graph, penalty: str) -> float:
@@ -286,8 +285,3 @@ def _shares(rows: np.ndarray) -> np.ndarray:
 def _first_best(errors: np.ndarray) -> int:
     """Return the first of the smallest errors; those that differ by rounding are equal."""
     return int(np.flatnonzero(errors <= errors.min() * (1 + 1e-9))[0])
-
-
-def _rounded(values: np.ndarray) -> np.ndarray:
-    """Round to three digits, so that a number repeats as it is printed."""
-    return np.array([float(f"{value:.3g}") for value in values])

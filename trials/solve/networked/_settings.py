@@ -3,7 +3,7 @@
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, ClassVar
+from typing import Annotated, Any, ClassVar
 
 from fedjax_admm import penalties
 from fedjax_admm.trials.solve._options import (
@@ -15,11 +15,8 @@ from fedjax_admm.trials.solve._options import (
     text,
     whole,
 )
-from fedjax_admm.trials.solve._row_settings import RowSettings
-
-if TYPE_CHECKING:
-    from fedjax_admm.trials.solve._command import Solution, Stages
-    from fedjax_admm.trials.tables._observations import Observations
+from fedjax_admm.trials.solve._settings import RowSettings
+from fedjax_admm.trials.solve._solution import Solution, Stages
 
 AUTO = "auto"
 WASSERSTEIN, NEAREST = "wasserstein", "neighbours"  # graphs that are made of the data
@@ -37,6 +34,7 @@ class NetworkedSettings(RowSettings):
     """Fit a linear model per node of a network, and compare it with local and pooled models."""
 
     family: ClassVar[str] = "networked"
+    wide: ClassVar[bool] = True  # the primal-dual method is run to convergence
     reads: ClassVar[str] = "CSV or Parquet with named columns, one row per node and time."
     tables: ClassVar[tuple[str, ...]] = ("comparison.csv", "lam_grid.csv")
 
@@ -53,15 +51,9 @@ class NetworkedSettings(RowSettings):
     lam: Annotated[Any, number("Strength of the coupling.", above=0, word=AUTO)] = 0.5
     penalty: Annotated[str, choice("Penalty on differences of neighbours.", PENALTIES)] = "nlasso"
     splits: Annotated[int, whole("Number of random splits into training and validation.")] = 5
-    validation: Annotated[
-        float, number("Share of every node's rows that is held out.", above=0, below=1)
-    ] = 0.33
-    raw: Annotated[
-        bool, flag("--raw", "Couple models of the features as they are, not standardised.")
-    ] = False
-    gap: Annotated[
-        float, number("Relative duality gap at which a fit has converged.", above=0, below=1)
-    ] = 1e-6
+    validation: Annotated[float, number("Share held out of every node.", above=0, below=1)] = 0.33
+    raw: Annotated[bool, flag("--raw", "Couple models of features as they are.")] = False
+    gap: Annotated[float, number("Relative gap at convergence.", above=0, below=1)] = 1e-6
     rounds: Annotated[int, whole("Most rounds of a fit.", at_most=MOST_ROUNDS)] = 5000
     seed: Annotated[int, random_seed("Seed of the splits.")] = 2025
     coordinates: Annotated[str | None, text("Columns of a map, as longitude,latitude.")] = None
@@ -69,31 +61,24 @@ class NetworkedSettings(RowSettings):
     def check_together(self) -> None:
         """Check that there are splits to choose lam by."""
         if self.lam == AUTO and self.splits < 2:
-            raise self.mistake(
-                "auto needs at least 2 {splits}: one half chooses, the other reports the errors",
-                "lam",
-            )
+            told = "auto needs at least 2 {splits}: one half chooses, the other reports the errors"
+            raise self.mistake(told, "lam")
 
-    def wide(self) -> bool:
-        """Return True: the primal-dual method is run to convergence."""
-        return True
-
-    def read(self, path: Path) -> "Observations":
+    def read(self, path: Path) -> Any:
         """Read the rows of all nodes."""
-        from fedjax_admm.trials.solve.networked._splits import rows_needed
+        from fedjax_admm.trials.solve.networked._rows import rows_needed
 
         how = {"coordinates": self.coordinates, "at_least": rows_needed(self.validation)}
         return self.rows(path, self.graph, node=self.node, **how)
 
-    def solve(self, data: "Observations", title: str, stages: "Stages") -> "Solution":
+    def solve(self, data: Any, title: str, stages: Stages) -> Solution:
         """Build the graph, and fit."""
         from fedjax_admm.trials.solve.networked import _fit, _report
         from fedjax_admm.trials.tables._node_graphs import build_graph
 
         _fit.check_size(data, self)
         with stages("graph"):
-            limits = {"threshold": self.threshold, "neighbours": self.neighbours}
-            network = build_graph(data, self.graph, **limits)
+            network = build_graph(data, self.graph, self.threshold, self.neighbours)
         with stages("local, pooled and coupled models"):
             fit = _fit.fit_networked(data, network, self)
         return _report.solution(fit, title)

@@ -38,7 +38,7 @@ from fedjax_admm.privacy import (
 from fedjax_admm.problems import ConsensusRegression, consensus_regression
 from fedjax_admm.schedules import power_decay
 from fedjax_admm.solvers import p_admm, private_networked_admm, private_subgradient
-from fedjax_admm.trials.solve._command import spacing
+from fedjax_admm.trials.solve._solution import spacing
 from fedjax_admm.trials.solve.private._settings import (
     LOSSES,
     P_ADMM,

@@ -3,7 +3,7 @@
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, ClassVar
+from typing import Annotated, Any, ClassVar
 
 from fedjax_admm import losses
 from fedjax_admm.trials.solve._options import (
@@ -15,11 +15,8 @@ from fedjax_admm.trials.solve._options import (
     text,
     whole,
 )
-from fedjax_admm.trials.solve._row_settings import RowSettings
-
-if TYPE_CHECKING:
-    from fedjax_admm.trials.solve._command import Solution, Stages
-    from fedjax_admm.trials.tables._observations import Observations
+from fedjax_admm.trials.solve._settings import RowSettings
+from fedjax_admm.trials.solve._solution import Solution, Stages
 
 ADMM, SUBGRADIENT, P_ADMM = "zcdp-nfl", "subgradient", "p-admm"
 # Method -> its numbers where they are not given: they did well on drawn data of unit scale.
@@ -44,40 +41,22 @@ class PrivateSettings(RowSettings):
     family: ClassVar[str] = "private"
     reads: ClassVar[str] = "CSV or Parquet with named columns, one row per sample of a client."
     tables: ClassVar[tuple[str, ...]] = (
-        "ledger.csv",
-        "curve.csv",
-        "private_models.csv",
-        "evaluation.csv",
+        *("ledger.csv", "curve.csv"),
+        *("private_models.csv", "evaluation.csv"),
     )
     timed: ClassVar[bool] = False  # how long a run took is not covered by the guarantee
     arguments: ClassVar[dict[str, str]] = {"step_size": "step"}
 
     client: Annotated[str, text("Column that names the client of a row.")]
-    target: Annotated[str, text("Column that is predicted; for logistic 0/1 or -1/1.")]
-    features: Annotated[
-        str,
-        text(
-            "Columns, as in 'a,b[-1]'; [-1] is that of the client's row before. Nothing is "
-            "scaled: statistics that scaled a column must be public."
-        ),
-    ]
-    epsilon: Annotated[
-        float, number("Privacy of the whole run; inf for no noise.", above=0, infinite=True)
-    ]
-    clip: Annotated[
-        float,
-        number("Norm to which gradients of samples are clipped, chosen without the data.", above=0),
-    ]
-    delta: Annotated[
-        float, number("Probability of failure of the guarantee.", above=0, below=1)
-    ] = 1e-5
+    features: Annotated[str, text("Columns, as in 'a,b[-1]'; scale them by public numbers only.")]
+    epsilon: Annotated[float, number("Privacy of the run; inf: no noise.", above=0, infinite=True)]
+    clip: Annotated[float, number("Clipping norm of gradients, chosen without the data.", above=0)]
+    delta: Annotated[float, number("Probability of failure.", above=0, below=1)] = 1e-5
     accounting: Annotated[str, choice("How releases are added up.", ACCOUNTINGS)] = "zcdp"
     rounds: Annotated[int, whole("Rounds, in each of which all clients send.", at_most=10**6)] = 200
-    tau: Annotated[
-        float, number("Budgets grow by 1 / tau from round to round.", above=0, at_most=1)
-    ] = 0.985
+    tau: Annotated[float, number("Budgets grow by 1 / tau a round.", above=0, at_most=1)] = 0.985
     method: Annotated[str, choice("Method that the clients run.", METHODS)] = ADMM
-    loss: Annotated[str, choice("Loss of one sample.", LOSSES)] = "squared"
+    loss: Annotated[str, choice("Loss; logistic takes 0/1 or -1/1.", LOSSES)] = "squared"
     l1: Annotated[float, number("Weight of ||w||_1, chosen without the data.", at_least=0)] = 0.0
     l2: Annotated[float, number("Weight of ||w||^2, intercept included.", at_least=0)] = 1.0
     rho: Annotated[float | None, number("Weight of the clients' agreement (3).", above=0)] = None
@@ -86,26 +65,21 @@ class PrivateSettings(RowSettings):
         float | None,
         number("Step n is step / n^power, of 0, 0.5 or 1 (0.5).", at_least=0, at_most=1),
     ] = None
-    edges: Annotated[
-        str | None, file("Columns head,tail or source,target: who sends to whom (drawn).")
-    ] = None
+    edges: Annotated[str | None, file("Columns head,tail or source,target (drawn).")] = None
     seed: Annotated[
         int | None,
         random_seed("Seed of the noise, for tests: who knows it can take the noise away (secret)."),
     ] = field(default=None, repr=False)
-    evaluate: Annotated[
-        bool, flag("--evaluate", "Also measure errors on the data, which is not protected.")
-    ] = False
+    evaluate: Annotated[bool, flag("--evaluate", "Also measure errors: not protected.")] = False
     keep_private: Annotated[
         bool, flag("--keep-private", "Also write the models without noise: not protected.")
     ] = False
-    x64: Annotated[bool, flag("--x64", "Compute in float64.")] = False
 
     def check_together(self) -> None:
         """Check how options go together."""
-        told = None
+        told, numbers = None, METHODS[self.method]
         for name in ("rho", "step", "power"):
-            if getattr(self, name) is not None and name not in METHODS[self.method]:
+            if getattr(self, name) is not None and name not in numbers:
                 told = f"{self.method} has no {{{name}}}; leave it out"
         if self.method == P_ADMM and self.loss == "absolute":
             told = "p-admm needs a smooth loss, but {loss} is absolute; take {loss} huber, or "
@@ -115,21 +89,17 @@ class PrivateSettings(RowSettings):
         if told is not None:
             raise self.mistake(told, "method")
 
-    def wide(self) -> bool:
-        """Return what was asked for."""
-        return self.x64
-
     def owner_only(self) -> bool:
         """Return whether something is written that no noise protects."""
         return self.keep_private or self.evaluate
 
-    def read(self, path: Path) -> "Observations":
+    def read(self, path: Path) -> Any:
         """Read the samples of all clients."""
         from fedjax_admm.trials.solve.private._clients import read_clients
 
         return read_clients(path, self)
 
-    def solve(self, data: "Observations", title: str, stages: "Stages") -> "Solution":
+    def solve(self, data: Any, title: str, stages: Stages) -> Solution:
         """Read or draw the graph, and run the method."""
         from fedjax_admm.trials.solve.private import _clients, _fit, _report
 

@@ -28,7 +28,7 @@ from fedjax_admm.ratings import Ratings, read_ratings
 from fedjax_admm.ratings.blocks import ClientRatings
 from fedjax_admm.solvers import FedMCADMM, fed_mc_admm, fed_mc_typical_beta
 from fedjax_admm.traffic import totals
-from fedjax_admm.trials.solve._command import Stages
+from fedjax_admm.trials.solve._solution import Stages, rounded
 from fedjax_admm.trials.solve.ratings._rounds import (
     advanced,
     fresh_factors,
@@ -44,6 +44,8 @@ FEDMC, FRESH = "FedMC-ADMM", "FedMC-ADMM, fresh users"
 MEAN, ITEMS, BIASES = "global mean", "item means", "damped user and item biases"
 CURVE = ("round", "training_error", "test_error", "objective", "numbers_up", "numbers_down")
 KNOWN = 5  # an item needs so many ratings to be recommended
+RECOMMENDED = 10  # items that a user is told
+INNER_STEPS = 10  # per block of a client in a round
 _SWEEPS = 20  # of the biases
 _MORE = 4  # the fit to all ratings takes a fourth of the rounds more
 _ROOMY = 2 * 10**7  # ratings
@@ -162,16 +164,14 @@ def fit_ratings(
 
 def fitted_to(settings: RatingsSettings, table: Ratings) -> RatingsSettings:
     """Return settings with the numbers of clients that fit a table."""
-    users, clients, sampled = table.num_users, settings.clients, settings.sampled
-    clients = min(100, users) if clients is None else clients
-    sampled = max(1, clients // 10) if sampled is None else sampled
-    for name, number, most, kind, remedy in (
-        ("clients", clients, users, "users", "every client needs a user"),
-        ("sampled", sampled, clients, "clients", "so many take part in a round"),
-    ):
+    users = table.num_users
+    clients = settings.clients or min(100, users)
+    sampled = settings.sampled or max(1, clients // 10)
+    limits = (("clients", clients, users, "users"), ("sampled", sampled, clients, "clients"))
+    for name, number, most, kind in limits:
         if number > most:
-            limit = f"must be at most the number of {kind} ({most})"
-            raise settings.mistake(f"{limit}, but it is {number}; {remedy}", name)
+            told = f"must be at most the number of {kind} ({most}), but it is {number}; take fewer"
+            raise settings.mistake(told, name)
     return replace(settings, clients=clients, sampled=sampled)
 
 
@@ -186,12 +186,11 @@ def check_size(table: Ratings, settings: RatingsSettings) -> None:
 
 def beta_grid(problem: MatrixCompletion) -> np.ndarray:
     """Return the values of beta that are tried: `fed_mc_typical_beta` times `GRID`, to 2 digits."""
-    unit = fed_mc_typical_beta(problem)
-    return np.array([float(f"{multiple * unit:.2g}") for multiple in GRID])
+    return rounded(np.array(GRID) * fed_mc_typical_beta(problem), 2)
 
 
 def recommended(
-    table: Ratings, factors: FittedFactors, users: Sequence[int], most: int
+    table: Ratings, factors: FittedFactors, users: Sequence[int], most: int = RECOMMENDED
 ) -> list[list[int]]:
     """Return the items that users have not rated, the highest predictions first.
 
@@ -334,7 +333,7 @@ def _solver(settings: RatingsSettings, beta: float) -> FedMCADMM:
         beta=beta,
         user_penalty=PENALTIES[settings.penalty](settings.lam),
         item_penalty=PENALTIES[settings.penalty](settings.gamma),
-        inner_steps=settings.inner_steps,
+        inner_steps=INNER_STEPS,
     )
 
 

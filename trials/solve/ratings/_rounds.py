@@ -16,7 +16,7 @@ from fedjax_admm.problems import MatrixCompletion
 from fedjax_admm.ratings import Factors
 from fedjax_admm.ratings.blocks import ClientRatings
 from fedjax_admm.solvers import FedMCADMM
-from fedjax_admm.trials.solve._command import spacing
+from fedjax_admm.trials.solve._solution import spacing
 from fedjax_admm.trials.solve.ratings._settings import RatingsSettings
 
 _RECORDS = 20  # of the curve, or a few more

@@ -4,7 +4,7 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, ClassVar
+from typing import Annotated, Any, ClassVar
 
 from fedjax_admm import penalties
 from fedjax_admm.trials.solve._options import (
@@ -16,10 +16,7 @@ from fedjax_admm.trials.solve._options import (
     whole,
 )
 from fedjax_admm.trials.solve._settings import Settings
-
-if TYPE_CHECKING:
-    from fedjax_admm.ratings import Ratings
-    from fedjax_admm.trials.solve._command import Solution, Stages
+from fedjax_admm.trials.solve._solution import Solution, Stages
 
 AUTO = "auto"
 PENALTIES: dict[str, Callable[[float], Any]] = {
@@ -49,35 +46,29 @@ class RatingsSettings(Settings):
     user: Annotated[str | None, text("Column of users: numbers or texts (the usual names).")] = None
     item: Annotated[str | None, text("Column of items, likewise.")] = None
     rating: Annotated[str | None, text("Column of the ratings.")] = None
-    clients: Annotated[
-        int | None, whole("Clients that share the users (100, or the number of users).")
-    ] = None
+    clients: Annotated[int | None, whole("Clients that share the users (100, or fewer).")] = None
     sampled: Annotated[int | None, whole("Clients that take part in a round (a tenth).")] = None
     rank: Annotated[int, whole("Numbers per user and per item.")] = 5
     rounds: Annotated[int, whole("Rounds of FedMC-ADMM.", at_most=MOST_ROUNDS)] = 400
-    inner_steps: Annotated[int, whole("Steps per block of a client in a round.")] = 10
     penalty: Annotated[str, choice("Penalty on users' and items' factors.", PENALTIES)] = "l2"
     lam: Annotated[float, weight("Weight of the penalty on users' factors.")] = 1e-6
     gamma: Annotated[float, weight("Weight of the penalty on items' factors.")] = 1e-6
     beta: Annotated[Any, number("Weight of the clients' agreement, about 1e5.", **_BETA)] = AUTO
     model: Annotated[str, choice("Model fitted to all; auto: the better one.", _MODELS)] = AUTO
-    validation: Annotated[
-        float, number("Share of the training ratings that judges beta.", above=0, below=1)
-    ] = 0.1
+    validation: Annotated[float, number("Share that judges beta.", above=0, below=1)] = 0.1
     seed: Annotated[int, random_seed("Seed of the split and of all draws.")] = 2025
     top: Annotated[
         list[str] | None,
         text("A user whose best unrated items are printed; repeatable.", "USER", _texts),
     ] = None
-    top_count: Annotated[int, whole("How many items --top prints.")] = 10
 
-    def read(self, path: Path) -> tuple["Ratings", list[int]]:
+    def read(self, path: Path) -> Any:
         """Read the table, and find the users whose best items are printed."""
         from fedjax_admm.trials.solve.ratings._fit import read_table
 
         return read_table(path, self)
 
-    def solve(self, data: tuple["Ratings", list[int]], title: str, stages: "Stages") -> "Solution":
+    def solve(self, data: Any, title: str, stages: Stages) -> Solution:
         """Choose beta, compare, and fit."""
         from fedjax_admm.trials.solve.ratings import _fit, _report
 
