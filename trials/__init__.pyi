@@ -8,7 +8,6 @@ from fedjax_admm.trials import (
     solve as solve,
 )
 from fedjax_admm.trials.engine import (
-    ChunkStore as ChunkStore,
     MonteCarlo as MonteCarlo,
     default_mesh as default_mesh,
     monte_carlo as monte_carlo,

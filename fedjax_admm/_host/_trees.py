@@ -15,7 +15,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from fedjax_admm._checks import InputError
-from fedjax_admm._host._archives import digest_of_arrays, read_archive, write_arrays
+from fedjax_admm._host._files import digest_of, read_archive, write_arrays
 
 
 class Leaves(NamedTuple):
@@ -51,7 +51,7 @@ def write_tree(path: str | os.PathLike[str], tree: Any, about: Mapping[str, Any]
         "leaves": [[jax.tree_util.keystr(place), kind_of(leaf)] for place, leaf in entries],
         "keys": {name: str(jax.random.key_impl(key)) for name, key in keys.items()},
     }
-    write_arrays(Path(path), arrays, {**content, "digest": digest_of_arrays(arrays, **content)})
+    write_arrays(Path(path), arrays, {**content, "digest": digest_of(content, arrays)})
 
 
 def read_tree(path: str | os.PathLike[str]) -> Leaves:
@@ -62,7 +62,7 @@ def read_tree(path: str | os.PathLike[str]) -> Leaves:
     """
     arrays, about = read_archive(Path(path))
     digest, kinds = about.pop("digest", None), about.get("leaves")
-    if not isinstance(kinds, list) or digest_of_arrays(arrays, **about) != digest:
+    if not isinstance(kinds, list) or digest_of(about, arrays) != digest:
         raise InputError(
             f"{path} is damaged or has been changed, or fedjax-admm has not written it",
             argument="path",

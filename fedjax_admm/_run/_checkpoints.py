@@ -22,7 +22,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from fedjax_admm._checks import InputError, count, listed, multiple, not_deleted
-from fedjax_admm._host._archives import bytes_of
+from fedjax_admm._host._files import bytes_of
 from fedjax_admm._host._trees import Leaves, kind_of, read_tree, write_tree
 from fedjax_admm._run._progress import SHORTEST, check_untraced
 from fedjax_admm._version import __version__

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from fedjax_admm._checks import count, scalar
-from fedjax_admm._host._archives import write_atomically
+from fedjax_admm._host._files import write_text
 from fedjax_admm.deploy._asking import Ask, Round, ask_all, ask_round
 from fedjax_admm.deploy._study import Study
 
@@ -73,8 +73,7 @@ class Rounds:
             server.save(folder / "server.npz")
             server.record.save(folder / "record.json")
             lines.append(each._asdict())
-            text = (json.dumps(lines) + "\n").encode()
-            write_atomically(seconds, lambda file, text=text: file.write(text))
+            write_text(seconds, json.dumps(lines) + "\n")
             self.report(each)
         last = {i: server.broadcast(i) for i in server.numbers}
         for _ in ask("finish", last, self.deadline):

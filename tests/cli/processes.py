@@ -22,7 +22,7 @@ SMALL = [sys.executable, "-c", _SMALL.format(root=str(Path(__file__).parents[2])
 _SIGNALLING = """
 import builtins, os
 from pathlib import Path
-from fedjax_admm._host import _archives as files
+from fedjax_admm._host import _files as files
 def opened(path, mode="r", **more):
     file = builtins.open(path, mode, **more)
     if Path(path).name.startswith(".{name}."):

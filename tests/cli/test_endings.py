@@ -16,7 +16,7 @@ def fails(monkeypatch):
     def call(error):
         names = {"error": error}
         exec(compile("def fail(*_, **__):\n    raise error", "<fault>", "exec"), names)
-        monkeypatch.setattr(running, "run_experiment", names["fail"])
+        monkeypatch.setattr(running, "run_locked", names["fail"])
 
     return call
 

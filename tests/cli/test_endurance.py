@@ -9,8 +9,8 @@ from pathlib import Path
 
 import pytest
 
-from fedjax_admm._host import _archives
-from fedjax_admm.trials.engine import ChunkStore
+from fedjax_admm._host import _files
+from fedjax_admm._host._store import Chunks
 from fedjax_admm.trials.experiments import _finding
 from fedjax_admm.trials.running import Request, _configuration as configuration, run_experiment
 from tests.cli.processes import same_results
@@ -26,23 +26,23 @@ def only_the_small_experiment(monkeypatch):
     monkeypatch.setattr(_finding, "built_in", lambda: {"consensus": EXPERIMENT})
 
 
-def make(out, save=ChunkStore.save, **changes):
+def make(out, save=Chunks.write, **changes):
     """Run without the command line, as RUN does."""
     request = Request(**{"trials": 12, "batch": 2, "settings": {"share": "0,0.4"}} | changes)
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(ChunkStore, "save", save)
+        patch.setattr(Chunks, "write", save)
         run_experiment(EXPERIMENT, request, out, resume=False, progress=False)
     return out
 
 
 def begin(out, **changes):
     """Run until two chunks are kept."""
-    save = ChunkStore.save
+    save = Chunks.write
 
-    def stopping(self, first, arrays):
+    def stopping(self, first, *what):
         if len(list(out.rglob("*.npz"))) == 2:
             raise KeyboardInterrupt
-        save(self, first, arrays)
+        save(self, first, *what)
 
     with pytest.raises(KeyboardInterrupt):
         make(out, stopping, **changes)
@@ -104,7 +104,7 @@ def test_a_full_disk_stops_a_run_anywhere_and_more_room_lets_it_go_on(
 
     def refused(call, name, folder=out):
         disk = Full(name)
-        monkeypatch.setattr(_archives, "open", disk, raising=False)
+        monkeypatch.setattr(_files, "open", disk, raising=False)
         before = content(out)
         sentence = call().mistake()
         assert disk.refused == 1
@@ -125,7 +125,7 @@ def test_a_full_disk_stops_a_run_anywhere_and_more_room_lets_it_go_on(
         refused(call, name, out / "chunks")
     for name in ("trials.npz", "summary.csv", "figure.png"):
         refused(resume, name)
-    monkeypatch.setattr(_archives, "open", builtins.open)
+    monkeypatch.setattr(_files, "open", builtins.open)
     outcome = resume()
     assert outcome.code == 0, outcome.err
     assert same_results(out, whole)
@@ -217,15 +217,15 @@ def status(out):
 def test_a_run_that_stops_while_it_grows_goes_on(resume, whole, longer, tmp_path, monkeypatch):
     out = shutil.copytree(whole, tmp_path / "run")
     results = (out / "trials.npz").read_bytes()
-    save = ChunkStore.save
+    save = Chunks.write
 
-    def stopping(self, first, arrays):
+    def stopping(self, first, *what):
         if first == 16:
             raise KeyboardInterrupt
-        save(self, first, arrays)
+        save(self, first, *what)
 
     with monkeypatch.context() as patch:
-        patch.setattr(ChunkStore, "save", stopping)
+        patch.setattr(Chunks, "write", stopping)
         assert resume("--trials", "22").code == 130
     assert status(out) == ("running", 22)
     assert (out / "trials.npz").read_bytes() == results  # whole until the new ones are

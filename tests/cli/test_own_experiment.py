@@ -8,8 +8,8 @@ import sys
 
 import pytest
 
+from fedjax_admm._host._store import Chunks
 from fedjax_admm.trials import figures, run_experiment
-from fedjax_admm.trials.engine import ChunkStore
 from fedjax_admm.trials.experiments import find, find_again
 from fedjax_admm.trials.running import Request, _running
 from tests.cli.outcomes import called, stand_aside
@@ -163,16 +163,16 @@ def test_compare_tells_that_the_file_has_changed_between_two_runs(command, finis
 
 def begin(monkeypatch, folder):
     """Begin the run of a file, as the command does, and stop after one of three chunks."""
-    save = ChunkStore.save
+    save = Chunks.write
 
-    def stopping(self, first, arrays):
+    def stopping(self, first, *what):
         if first:
             raise KeyboardInterrupt
-        save(self, first, arrays)
+        save(self, first, *what)
 
     experiment, out = find("my.py"), folder / "results/middle"
     with monkeypatch.context() as patch:
-        patch.setattr(ChunkStore, "save", stopping)
+        patch.setattr(Chunks, "write", stopping)
         with pytest.raises(KeyboardInterrupt):
             run_experiment(experiment, Request(batch=1), out, resume=False, progress=False)
 

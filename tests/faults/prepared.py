@@ -46,19 +46,19 @@ def _run(folder: Path, chunks: int | None) -> None:
     os.dup2(told, 2)
     os.chdir(folder)
     sys.argv = ["fedjax-admm", *RUN, "--out", "out"]
+    from fedjax_admm._host._store import Chunks
     from fedjax_admm.trials.cli import main
-    from fedjax_admm.trials.engine import ChunkStore
     from fedjax_admm.trials.experiments import _finding
     from tests.trials.small import EXPERIMENT
 
     _finding.built_in = lambda: {EXPERIMENT.name: EXPERIMENT}
-    save, saved = ChunkStore.save, []
+    write, saved = Chunks.write, []
 
     def stopping(store, *arguments):
         if len(saved) == chunks:
             raise KeyboardInterrupt
         saved.append(arguments)
-        return save(store, *arguments)
+        return write(store, *arguments)
 
-    ChunkStore.save = stopping
+    Chunks.write = stopping
     main()

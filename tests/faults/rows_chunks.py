@@ -8,7 +8,7 @@ from pathlib import Path
 
 import numpy as np
 
-from fedjax_admm.trials import files
+from fedjax_admm._host import _files as files
 from tests.faults.prepared import RUN, finished, unfinished
 from tests.faults.row import DONE, Row
 from tests.faults.tampering import replaced
@@ -128,7 +128,7 @@ def has(trials: int):
     def check(folder: Path) -> None:
         known = json.loads((folder / "out/config.json").read_text())
         assert (known["status"], known["trials"]) == ("finished", trials)
-        found = files.read_arrays(folder / "out/trials.npz")
+        found = files.read_archive(folder / "out/trials.npz").arrays
         assert found["steady/error"].shape[1] == trials
         assert np.isfinite(found["steady/error"]).all()
         spans = [path.stem.split("-") for path in (folder / CHUNKS).iterdir()]

@@ -4,7 +4,7 @@ import json
 import os
 from pathlib import Path
 
-from fedjax_admm.trials import files, folders
+from fedjax_admm._host import _files as files, _store as store
 from tests.faults import prepared
 from tests.faults.row import DONE, Row
 
@@ -65,7 +65,7 @@ def left_by_others(folder: Path):
     for name in (".notes.1.tmp", ".x.tmp", "chunks/.x.tmp"):
         put(f"out/{name}")(folder)
     put(f"out/.trials.npz.7{files.UNFINISHED}")(folder)
-    put(f"out/{folders.LOCK}", "process 7 of another host")(folder)
+    put(f"out/{store.LOCK}", "process 7 of another host")(folder)
 
 
 def solved(family):
@@ -218,7 +218,7 @@ RUNS = [
         "overwrite-leaves-what-others-left",
         left_by_others,
         *(*OUT, "--overwrite"),
-        changes=(f"out/.*{files.UNFINISHED}", f"out/{folders.LOCK}"),
+        changes=(f"out/.*{files.UNFINISHED}", f"out/{store.LOCK}"),
         check=both(ours(), holds("out/.notes.1.tmp"), holds("out/chunks/.x.tmp")),
     ),
     done("beside-another", put("results/consensus/notes"), check=ours("results/consensus-2")),

@@ -3,6 +3,7 @@
 import importlib.util
 import io
 import keyword
+import os
 import tokenize
 from importlib import resources
 from pathlib import Path
@@ -11,7 +12,7 @@ from typing import Annotated
 import typer
 
 from fedjax_admm._checks import InputError
-from fedjax_admm.trials import folders
+from fedjax_admm._host._files import write_text
 from fedjax_admm.trials.cli._options import folder_name
 
 Name = Annotated[str, typer.Argument(metavar="NAME", help="What it is called, as in Python.")]
@@ -55,7 +56,14 @@ def _write(kind: str, name: str, out: Path, *, tested: bool) -> tuple[Path, ...]
         what = "stands for something else in the file" if name in taken else "is a module's name"
         raise InputError(f"{name} {what}", value=name, remedy="choose another NAME")
     named = {file: _named(text, kind, name) for file, text in texts.items()}
-    return tuple(folders.write_new(out, named))
+    for path in map(out.joinpath, named):
+        if os.path.lexists(path):
+            remedy = "choose another NAME or {out}"
+            told = f"{path} is there already"
+            raise InputError(told, value=path, remedy=remedy, others=["out"])
+    for file, text in named.items():
+        write_text(out / file, text)
+    return tuple(map(out.joinpath, named))
 
 
 def _template(name: str) -> str:

@@ -60,7 +60,7 @@ def plot(
     overwrite: Overwrite = False,
 ) -> None:
     """Redraw the figure from the stored results, or draw it from the trials so far."""
-    from fedjax_admm.trials import folders
+    from fedjax_admm._host import _store as store
     from fedjax_admm.trials.experiments import find_again
     from fedjax_admm.trials.figures import figure_files, write_figure
     from fedjax_admm.trials.results import load
@@ -74,12 +74,10 @@ def plot(
     target = out or (folder if results.finished else folder / UNFINISHED)
     if out is not None:
         _check_no_run(out)
-    folders.rewrite(
-        target,
-        lambda stage: write_figure(figure, results, stage, look),
-        overwrite=overwrite,
-        argument="folder" if out is None else "out",
-    )
+    argument = "folder" if out is None else "out"
+    with store.locked(target, argument), store.staged(target) as stage:
+        write_figure(figure, results, stage, look)
+        store.publish(stage, target, overwrite=overwrite)
     changed = ""
     if owner.origin and owner.origin.digest != results.config.get("digest"):
         changed = f"; {owner.origin.file} has changed since the run"
@@ -121,7 +119,7 @@ def compare_runs(
     overwrite: Replace = False,
 ) -> None:
     """Print differences between methods, paired where seeds are equal, with standard errors."""
-    from fedjax_admm.trials.folders import check_new
+    from fedjax_admm._host._store import check_new
     from fedjax_admm.trials.results import compare
 
     if picture is not None:
@@ -166,9 +164,9 @@ def _width() -> int:
 def _check_no_run(folder: Path) -> None:
     """Check that a figure is not put among the files of a run, whose own it would replace."""
     from fedjax_admm._checks import InputError
-    from fedjax_admm.trials import folders
+    from fedjax_admm._host import _store as store
 
-    if "experiment" in folders.read_config(folder):
+    if "experiment" in store.read_config(folder):
         raise InputError(
             f"{folder} holds a run of its own",
             value=folder,

@@ -84,7 +84,8 @@ def run(
         raise InputError(reason, argument="overwrite", remedy="give both", others=["out"])
     from jax.errors import JaxRuntimeError
 
-    from fedjax_admm.trials import folders, running
+    from fedjax_admm._host import _store as store
+    from fedjax_admm.trials import running
     from fedjax_admm.trials.engine import hosts
     from fedjax_admm.trials.experiments import find
     from fedjax_admm.trials.figures import figure_files
@@ -105,61 +106,44 @@ def run(
         figure=figure_files(**drawn) if asked else None,
     )
     environment.prepare(x64=x64, cache=not no_cache, devices=devices, start=False)
-    place = [] if out is None else [str(out)]  # known to the first process from the start, or later
-
     with environment.starting():
         environment.until_the_end.enter_context(
             hosts.joined(coordinator, num_processes, process_id, seconds=join_timeout)
         )
     # JAX is ready now: a user's file may compute while it is imported.
     experiment = find(name)
+    folder = "" if out is None else str(out)
 
-    made: list[Path] = []
+    def begun() -> tuple[str, bool]:
+        place = running.place_of(out, experiment.name, resume=resume)
+        return str(place), resume and bool(store.read_config(place).get("x64"))
 
-    def folder_and_precision() -> tuple[str, bool]:
-        if out is None and not resume:
-            made.extend(folders.new_folder(Path("results"), experiment.name))
-            return str(made[-1]), False
-        place_of_run = out or running.unfinished_folder(experiment.name)
-        if resume and running.holds_no_run(place_of_run):
-            typer.echo(
-                f"{place_of_run} holds no run to go on with: this one begins there.", err=True
-            )
-        return str(place_of_run), resume and running.resumed_x64(place_of_run)
-
-    folder = str(out or f"results/{experiment.name}")
     try:
-        folder, wide = hosts.from_first(folder_and_precision)
-        place.append(folder)
+        folder, wide = hosts.from_first(begun)
         environment.use_x64(x64 or experiment.x64 or wide)
         if not x64 and (experiment.x64 or wide):
             experiment = find(name)  # with arrays of that width, if its file makes some
-        results = running.run_experiment(
-            experiment, request, Path(folder), resume=resume, overwrite=overwrite
-        )
+        with hosts.locked(Path(folder), new=out is None and not resume) as folder:
+            results = running.run_locked(
+                experiment, request, Path(folder), resume=resume, overwrite=overwrite
+            )
     except (
         *(KeyboardInterrupt, hosts.StoppedElsewhereError, hosts.LostProcessError),
         JaxRuntimeError,
     ) as end:
-        _stopped(end, _how_to_go_on(name, place[-1]) if place else "")
-    finally:
-        folders.remove_empty(made)
+        _stopped(end, _how_to_go_on(name, folder) if folder else "")
     if results is not None:
         typer.echo(running.summary(results, folder))
 
 
 def _how_to_go_on(name: str, folder: str) -> str:
     """Return how to go on with the run in a folder; empty where there is nothing to go on with."""
-    from fedjax_admm.trials import files
+    from fedjax_admm._host import _store as store
     from fedjax_admm.trials.engine import hosts
-    from fedjax_admm.trials.results import CONFIG
 
     if not hosts.first():
         return "what is finished lies with process 0, which says how to go on."
-    try:
-        status = files.read_json(Path(folder) / CONFIG).get("status")
-    except InputError:
-        status = None
+    status = store.read_config(Path(folder)).get("status")
     if status == "finished":
         return f"a finished run is in {folder}."
     again = shlex.join(["fedjax-admm", "run", name, "--out", folder, "--resume"])

@@ -1,9 +1,4 @@
 from fedjax_admm.trials.engine import hosts as hosts, memory as memory
-from fedjax_admm.trials.engine._chunks import (
-    CHUNK_NAME as CHUNK_NAME,
-    CHUNKS as CHUNKS,
-    ChunkStore as ChunkStore,
-)
 from fedjax_admm.trials.engine._digest import code_digest as code_digest
 from fedjax_admm.trials.engine._layout import (
     CACHE_BYTES as CACHE_BYTES,
@@ -11,12 +6,14 @@ from fedjax_admm.trials.engine._layout import (
     loop_bytes as loop_bytes,
 )
 from fedjax_admm.trials.engine._monte_carlo import (
-    Begin as Begin,
     MonteCarlo as MonteCarlo,
+    Plan as Plan,
     Seconds as Seconds,
+    computed as computed,
     default_mesh as default_mesh,
     monte_carlo as monte_carlo,
     partitioned as partitioned,
+    planned as planned,
 )
 from fedjax_admm.trials.engine._program import compile_trials as compile_trials
 from fedjax_admm.trials.engine._trial import Trial as Trial

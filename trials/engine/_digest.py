@@ -21,7 +21,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from fedjax_admm._host._archives import bytes_of
+from fedjax_admm._host._files import bytes_of
 
 # What is no plain word, such as "<lambda>", stands in quotation marks.
 _WORD = r'@("(?:[^"\\]|\\.)*"|<<[^>\n]*>>|[\w.$-]+)'

@@ -21,7 +21,8 @@ and where the mesh axis "clients" spreads every trial over other numbers of devi
 import sys
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from contextlib import ExitStack, contextmanager, nullcontext
+from contextlib import contextmanager, nullcontext
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -33,11 +34,11 @@ from jax.sharding import Mesh
 
 from fedjax_admm._checks import InputError, batchable_key, count, is_concrete
 from fedjax_admm._frames import dataset, tidy_frame
-from fedjax_admm._host._archives import digest_of_json
+from fedjax_admm._host._files import digest_of
+from fedjax_admm._host._store import Chunks
 from fedjax_admm.devices import device_mesh
-from fedjax_admm.trials import folders, waiting
+from fedjax_admm.trials import waiting
 from fedjax_admm.trials.engine import hosts
-from fedjax_admm.trials.engine._chunks import ChunkStore
 from fedjax_admm.trials.engine._compilation import compilation
 from fedjax_admm.trials.engine._interruptions import Interruption, held_back
 from fedjax_admm.trials.engine._layout import Layout, Pace, plan
@@ -45,10 +46,6 @@ from fedjax_admm.trials.engine._program import Lowered, Program, compile_trials,
 from fedjax_admm.trials.engine._spans import gaps_between, paced
 from fedjax_admm.trials.engine._trial import Trial, traced
 from fedjax_admm.trials.engine._work import announcement, check_time
-
-Begin = Callable[[Layout, str], None]
-"""`begin(layout, program)` learns how the trials are cut up and the digest of what makes them; none
-of them has been computed then."""
 
 
 class Seconds(NamedTuple):
@@ -120,6 +117,35 @@ def default_mesh(devices: int | None = None, clients: int = 1) -> Mesh:
     return device_mesh(len(selected) // clients, clients, selected)
 
 
+@dataclass(frozen=True)
+class Plan:
+    """What `monte_carlo` has to compute: everything is traced, looked up and compiled."""
+
+    trials: int
+    parts: "_Parts"  # what the store holds already
+    missing: list[range]
+    layout: Layout
+    identity: dict[str, Any]  # what makes the trials: program, key, width, versions, devices
+    ready: Program | None  # None where nothing is missing
+    compile_seconds: float
+    devices: int  # over which trials are spread
+    sized: bool  # whether the chunks have a given size
+    long: str | None  # a sentence on how long it takes, if that is long
+    chunks: Chunks | None
+
+    @property
+    def program(self) -> str:
+        """Return the digest of what makes the trials."""
+        return digest_of(self.identity)
+
+
+@contextmanager
+def _usually() -> Iterator[None]:
+    """Compile and transfer what has to be, whatever the caller has asked of JAX."""
+    with jax.disable_jit(False), jax.transfer_guard("allow"):
+        yield
+
+
 def monte_carlo(
     trial: Trial,
     key: jax.Array,
@@ -129,8 +155,7 @@ def monte_carlo(
     chunk: int | None = None,
     mesh: Mesh | None = None,
     memory: int | None = None,
-    store: ChunkStore | Path | str | None = None,
-    begin: Begin | None = None,
+    store: Path | str | None = None,
     progress: bool = True,
     compact: bool = False,
 ) -> MonteCarlo:
@@ -154,12 +179,9 @@ def monte_carlo(
       mesh: a mesh with an axis "trials" over which trials are sharded, and perhaps an axis
         "clients" over which each trial's clients are; `default_mesh()` if None.
       memory: bytes that a device may take; what is free if None.
-      store: where finished chunks are kept, and looked for; a path is a folder for them. They stay
-        there, so that the same call with more trials computes the new ones only. "auto" takes the
-        width of the chunks that there are.
-      begin: told the layout and the program's digest once, in the first process, before anything is
-        stored or computed. What the store holds has been checked then, and all is compiled: what
-        does not fit into memory has been refused.
+      store: a folder where finished chunks are kept, and looked for. They stay there, so that the
+        same call with more trials computes the new ones only. "auto" takes the width of the chunks
+        that there are.
       progress: show a progress bar on standard error, where that is a terminal.
       compact: have XLA compile for a CPU in about half of the memory. Loops of elementwise
         operations may take a third longer, and last bits may differ. It serves trials whose
@@ -177,106 +199,108 @@ def monte_carlo(
       StoppedElsewhereError: another process has ended the run.
       LostProcessError: another process does not answer any more.
     """
+    if not isinstance(store, str | Path | None):
+        told = f"must be a folder, but it is a {type(store).__name__}"
+        raise InputError(told, argument="store", value=store)
+    with hosts.locked(None if store is None else Path(store), "store"):
+        chunks = None if store is None else Chunks(store)
+        how = {"batch": batch, "chunk": chunk, "mesh": mesh, "memory": memory, "compact": compact}
+        return computed(planned(trial, key, trials, chunks=chunks, **how), progress=progress)
+
+
+@_usually()
+def planned(
+    trial: Trial,
+    key: jax.Array,
+    trials: int,
+    *,
+    batch: int | str = "auto",
+    chunk: int | None = None,
+    mesh: Mesh | None = None,
+    memory: int | None = None,
+    chunks: Chunks | None = None,
+    compact: bool = False,
+) -> Plan:
+    """Trace, look up and compile what `monte_carlo` computes; nothing is written.
+
+    Arguments are those of `monte_carlo`, but for `chunks`, the store, whose folder is locked.
+    """
     batchable_key(key)
     trials = count("trials", trials)
     mesh = default_mesh() if mesh is None else mesh
     _check_mesh(mesh)
-    chunks = ChunkStore(store) if isinstance(store, str | Path) else store
-    if not isinstance(chunks, ChunkStore | None):
+    if not is_concrete((key, jnp.zeros(()))):
         raise InputError(
-            f"must be a folder or a ChunkStore, but it is a {type(store).__name__}",
-            argument="store",
-            value=store,
+            "monte_carlo computes at once, but this call is traced (inside a trial, jax.jit or "
+            "jax.vmap)",
+            value=key,
+            remedy="call it outside, or write jax.vmap(trial)(keys) here",
         )
-    with jax.disable_jit(False), jax.transfer_guard("allow"):
-        if not is_concrete((key, jnp.zeros(()))):
-            raise InputError(
-                "monte_carlo computes at once, but this call is traced (inside a trial, jax.jit or "
-                "jax.vmap)",
-                value=key,
-                remedy="call it outside, or write jax.vmap(trial)(keys) here",
-            )
-        with _alone(chunks):
-            return _computed(
-                *(trial, key, trials, batch, chunk, mesh, memory, chunks, begin),
-                *(progress, compact),
-            )
+    one, devices = traced(trial, key), mesh.shape["trials"]
 
-
-@contextmanager
-def _alone(store: ChunkStore | None) -> Iterator[None]:
-    """Have the first process keep others out of a store."""
-    with ExitStack() as held:
-
-        def lock() -> None:
-            if store is not None and not store.locked:
-                held.enter_context(folders.locked(store.folder, "store"))
-
-        hosts.from_first(lock)
-        yield
-
-
-def _computed(
-    trial: Trial,
-    key: jax.Array,
-    trials: int,
-    batch: int | str,
-    chunk: int | None,
-    mesh: Mesh,
-    memory: int | None,
-    chunks: ChunkStore | None,
-    begin: Begin | None,
-    progress: bool,
-    compact: bool,
-) -> MonteCarlo:
-    """Do what `monte_carlo` does, where nobody else writes into the store."""
-    one = traced(trial, key)
-
-    def compiled(missing: int, **how: Any) -> Program:
+    def compile_for(missing: int, lowered: Lowered | None) -> Program:
         hosts.from_first(lambda: check_time(one.program, missing))
-        return compile_trials(one, key, trials, mesh=mesh, limit=memory, compact=compact, **how)
+        how = {"batch": batch, "chunk": chunk, "mesh": mesh, "limit": memory, "compact": compact}
+        return compile_trials(one, key, trials, lowered=lowered, **how)
 
-    stored = hosts.from_first(lambda: dict(chunks.identity()) if chunks is not None else {})
+    stored = hosts.from_first(lambda: {} if chunks is None else chunks.identity())
     if batch == "auto" and isinstance(stored.get("width"), int):
         batch = stored["width"]
-    program = None
-    if stored:  # perhaps all trials, so that nothing has to be compiled
-        devices = mesh.shape["trials"]
+    ready = None if stored else compile_for(trials, None)
+    if ready is None:  # perhaps all trials are there, so that nothing has to be compiled
         layout = plan(one.program, trials, batch=batch, chunk=chunk, devices=devices)
         lowered = lower_trials(one, key, layout, mesh)
     else:
-        program = compiled(trials, batch=batch, chunk=chunk)
-        lowered = program.lowered
-    if chunks is not None:
-        _check_storable(lowered)
+        lowered = ready.lowered
+    if chunks is not None and lowered.calls:
+        raise InputError(
+            f"calls code outside of JAX ({lowered.calls}), which cannot be told from other code, "
+            "so that its trials cannot be kept",
+            argument="trial",
+            remedy="compute that with jax.numpy",
+        )
     identity = _identity(lowered) | {"compact program": compact}
     parts = _Parts(trials)
     spans = hosts.from_first(lambda: parts.take_over(chunks, identity))
     missing = gaps_between(spans, trials)
     left = sum(map(len, missing))
-    if program is None and missing:
-        program = compiled(left, batch=batch, chunk=chunk, lowered=lowered)
-    layout = lowered.layout if program is None else program.layout
-    name = digest_of_json(identity)
-    hosts.from_first(lambda: None if begin is None else begin(layout, name))
-    run = transfer = 0.0
-    pace = Pace(layout, mesh.shape["trials"], given=chunk is not None)
-    words = announcement(one.program, left, pace.length(left))
-    if words and progress and hosts.first():
+    if ready is None and missing:
+        ready = compile_for(left, lowered)
+    layout, seconds = lowered.layout, lowered.seconds
+    if ready is not None:
+        layout, seconds = ready.layout, ready.compile_seconds
+    first = Pace(layout, devices, given=chunk is not None).length(left)
+    return Plan(
+        *(trials, parts, missing, layout, identity, ready, seconds, devices, chunk is not None),
+        *(announcement(one.program, left, first), chunks),
+    )
+
+
+@_usually()
+def computed(plan: Plan, *, progress: bool = True) -> MonteCarlo:
+    """Compute what is missing, chunk by chunk, and return all trials."""
+    left = sum(map(len, plan.missing))
+    if plan.long and progress and hosts.first():
         waiting.stop()
-        print(words, file=sys.stderr)
+        print(plan.long, file=sys.stderr)
 
     def keep(first: int, arrays: Mapping[str, np.ndarray]) -> Exception | None:
-        parts.put(first, arrays)
-        return _kept(arrays, first, chunks)
+        plan.parts.put(first, arrays)
+        try:
+            if plan.chunks is not None and hosts.first():
+                plan.chunks.write(first, arrays, plan.identity)
+        except Exception as error:  # to be raised by all
+            return error
+        return None
 
-    holding = nullcontext(Interruption()) if chunks is None else held_back()
-    with holding as interruption, _ticker(trials, trials - left, progress) as tick:
-        if program is not None and missing:
-            run, transfer = _filled(program, missing, pace, keep, tick, interruption)
-    compiling = lowered.seconds if program is None else program.compile_seconds
-    seconds = Seconds(compiling, run, transfer)
-    return MonteCarlo(parts.joined, layout, seconds, left, name)
+    run = transfer = 0.0
+    holding = nullcontext(Interruption()) if plan.chunks is None else held_back()
+    with holding as interruption, _ticker(plan.trials, plan.trials - left, progress) as tick:
+        if plan.ready is not None and plan.missing:
+            pace = Pace(plan.layout, plan.devices, given=plan.sized)
+            run, transfer = _filled(plan.ready, plan.missing, pace, keep, tick, interruption)
+    seconds = Seconds(plan.compile_seconds, run, transfer)
+    return MonteCarlo(plan.parts.joined, plan.layout, seconds, left, plan.program)
 
 
 def _filled(
@@ -321,20 +345,6 @@ def _filled(
     return run, transfer
 
 
-def _kept(
-    arrays: Mapping[str, np.ndarray],
-    first: int,
-    store: ChunkStore | None,
-) -> Exception | None:
-    """Store a chunk; return what went wrong, to be raised by all."""
-    try:
-        if store is not None and hosts.first():
-            store.save(first, arrays)
-    except Exception as error:
-        return error
-    return None
-
-
 class _Parts:
     """The arrays of all trials, filled chunk by chunk."""
 
@@ -342,32 +352,28 @@ class _Parts:
         self.trials = trials
         self.joined: dict[str, np.ndarray] = {}
 
-    def take_over(self, store: ChunkStore | None, identity: Mapping[str, Any]) -> list[list[int]]:
+    def take_over(self, chunks: Chunks | None, identity: Mapping[str, Any]) -> list[list[int]]:
         """Take over what a store holds, and return the first and last trials of its chunks."""
-        spans = []
-        for first, arrays in () if store is None else store.open(identity, self.trials):
-            spans.append([first, first + self.put(first, arrays)])
-        return spans
+        if chunks is None:
+            return []
+        spans = chunks.spans()
+        if spans and spans[-1][1] > self.trials:
+            raise InputError(
+                f"{chunks.folder} holds {spans[-1][1]} trials, more than the {self.trials} that "
+                "are asked for",
+                value=self.trials,
+                remedy="ask for at least as many or choose another folder",
+            )
+        for first, arrays in chunks.read(identity):
+            self.put(first, arrays)
+        return [[first, stop] for first, stop, _ in spans]
 
-    def put(self, first: int, arrays: Mapping[str, np.ndarray]) -> int:
-        """Enter a chunk, and return how many trials it has."""
-        length = 0
+    def put(self, first: int, arrays: Mapping[str, np.ndarray]) -> None:
+        """Enter a chunk."""
         for name, array in arrays.items():
             if name not in self.joined:
                 self.joined[name] = np.zeros((self.trials, *array.shape[1:]), array.dtype)
             self.joined[name][first : first + len(array)] = array
-            length = len(array)
-        return length
-
-
-def _check_storable(lowered: Lowered) -> None:
-    if lowered.calls:
-        raise InputError(
-            f"calls code outside of JAX ({lowered.calls}), which cannot be told from other code, "
-            "so that its trials cannot be kept",
-            argument="trial",
-            remedy="compute that with jax.numpy",
-        )
 
 
 def _identity(lowered: Lowered) -> dict[str, Any]:

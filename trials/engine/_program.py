@@ -13,7 +13,7 @@ from jax.extend.core import jaxpr_as_fun
 from jax.sharding import Mesh, NamedSharding, PartitionSpec
 
 from fedjax_admm._checks import InputError, batchable_key
-from fedjax_admm._host._archives import digest_of_json
+from fedjax_admm._host._files import digest_of
 from fedjax_admm._host._memory import host_bytes, shown
 from fedjax_admm._host._programs import NO_LIBRARY_REDUCTIONS, known_options
 from fedjax_admm.lanes import lanes
@@ -347,4 +347,4 @@ def _digest(chunk: Any, lowering: Any, names: Sequence[str]) -> str:
     )
     outputs = lowering.out_info
     returned = [[name, str(outputs[name].dtype), list(outputs[name].shape[1:])] for name in names]
-    return digest_of_json([digest_of_program(text, _MICRO_BATCH, constants(inner)), returned])
+    return digest_of([digest_of_program(text, _MICRO_BATCH, constants(inner)), returned])

@@ -20,6 +20,8 @@ import threading
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
+from functools import partial
+from pathlib import Path
 from typing import Any, NamedTuple
 
 import jax
@@ -28,6 +30,7 @@ from jax.experimental import multihost_utils
 from jax.sharding import Mesh, NamedSharding
 
 from fedjax_admm._checks import InputError, count
+from fedjax_admm._host import _store
 
 HEARTBEAT_SECONDS = 30
 """A process that sends no sign of life for so many seconds counts as lost."""
@@ -320,6 +323,17 @@ def from_first(action: Callable[[], Any]) -> Any:
     # The other processes send as many zeros.
     word = exchanged(False, 0.0, content if first() else np.zeros(int(size.largest), np.uint8))
     return json.loads(bytes(word.contents[0]))
+
+
+@contextmanager
+def locked(folder: Path | None, argument: str = "out", *, new: bool = False) -> Iterator[str]:
+    """Have the first process lock a folder for all of them, if there is one, and give it."""
+    with contextlib.ExitStack() as held:
+        if folder is None:
+            yield ""
+            return
+        lock = partial(_store.locked, folder, argument, new=new)
+        yield from_first(lambda: str(held.enter_context(lock())))
 
 
 def agreed(content: Any) -> None:

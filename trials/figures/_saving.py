@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from fedjax_admm._checks import InputError
-from fedjax_admm.trials import files
+from fedjax_admm._host import _files as files
 from fedjax_admm.trials.figures._captions import figure_caption
 from fedjax_admm.trials.figures._choices import CAPTION, FORMATS, FigureFiles, FigureStyle
 from fedjax_admm.trials.figures._layout import restyle

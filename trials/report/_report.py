@@ -5,8 +5,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from fedjax_admm._checks import InputError
+from fedjax_admm._host import _files as files, _store as store
 from fedjax_admm._plots import svg_address
-from fedjax_admm.trials import files, folders
 from fedjax_admm.trials.experiments import find_again
 from fedjax_admm.trials.figures import differences_figure, usual_figure
 from fedjax_admm.trials.results import Results, compare_results, load, number_text, overview
@@ -47,7 +47,7 @@ def write_report(
     """
     import jinja2
 
-    folders.check_new(out, overwrite=overwrite)
+    store.check_new(out, overwrite=overwrite)
     if not places:
         raise InputError("there is nothing to show", remedy="give the folder of a run")
     runs = [_run(place, load(place, unfinished=True), metric, experiment) for place in places]

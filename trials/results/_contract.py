@@ -9,7 +9,6 @@ figure.png, figure.pdf   or other formats that were asked for, with a caption in
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from importlib import import_module
 from io import StringIO
 from pathlib import Path
 from typing import Any
@@ -18,14 +17,15 @@ import numpy as np
 
 from fedjax_admm._checks import InputError, listed
 from fedjax_admm._frames import optional
-from fedjax_admm.trials import files
+from fedjax_admm._host._files import write_arrays, write_text
+from fedjax_admm._host._store import CONFIG as CONFIG
 from fedjax_admm.trials.results._arrays import DETAILS, NONFINITE_ROUND, ROUND, SWEEP
 from fedjax_admm.trials.results._configuration import FINISHED
 from fedjax_admm.trials.results._frames import trials_dataset, trials_frame
 from fedjax_admm.trials.results._summaries import summarize
 from fedjax_admm.trials.tables._cells import csv_text
 
-CONFIG, ARRAYS, SUMMARY = "config.json", "trials.npz", "summary.csv"  # the files of a run
+ARRAYS, SUMMARY = "trials.npz", "summary.csv"  # the files of a run
 MESSAGES = "messages"
 """The array that says how many messages a method sent."""
 _COLUMNS = (
@@ -111,12 +111,6 @@ class Results:
             )
         return np.asarray(detail)
 
-    def figure(self) -> Any:
-        """Return the experiment's own figure of these results, a matplotlib Figure."""
-        # Experiments lie above their results. This is the one call upwards, when somebody asks.
-        experiments = import_module("fedjax_admm.trials.experiments")
-        return experiments.find_again(self.config).draw(self)
-
     def to_dataframe(
         self, *, summary: bool = False, method: str | None = None, metric: str | None = None
     ) -> Any:
@@ -142,8 +136,8 @@ class Results:
 
     def save(self, folder: Path) -> None:
         """Write `trials.npz` and `summary.csv`."""
-        files.write_arrays(folder / ARRAYS, stored_arrays(self))
-        files.write_text(folder / SUMMARY, summary_text(self))
+        write_arrays(folder / ARRAYS, stored_arrays(self))
+        write_text(folder / SUMMARY, summary_text(self))
 
 
 def stored_arrays(results: Results) -> dict[str, np.ndarray]:

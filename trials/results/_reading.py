@@ -14,8 +14,8 @@ from typing import Any
 import numpy as np
 
 from fedjax_admm._checks import InputError
-from fedjax_admm.trials import files
-from fedjax_admm.trials.engine import CHUNKS, ChunkStore
+from fedjax_admm._host._files import read_archive, read_json
+from fedjax_admm._host._store import CHUNKS, Chunks
 from fedjax_admm.trials.results._arrays import DETAILS, NONFINITE_ROUND, ROUND, SWEEP, defects
 from fedjax_admm.trials.results._collection import collected, rounds_of_records
 from fedjax_admm.trials.results._configuration import FINISHED, check_configuration, damaged
@@ -37,13 +37,13 @@ def load(folder: str | Path, *, unfinished: bool = False) -> Results:
         or no trial has been stored yet.
     """
     folder = Path(folder)
-    config = files.read_json(folder / CONFIG)
+    config = read_json(folder / CONFIG)
     while True:
         try:
             return _read(folder, config, unfinished)
         except InputError:
             # The run may have gone on since: then what it wrote last is read.
-            earlier, config = config, files.read_json(folder / CONFIG)
+            earlier, config = config, read_json(folder / CONFIG)
             if config == earlier:
                 raise
 
@@ -65,7 +65,7 @@ def _read(folder: Path, config: Mapping[str, Any], unfinished: bool) -> Results:
 
 def _finished(folder: Path, config: Mapping[str, Any]) -> Results:
     path = folder / ARRAYS
-    arrays = files.read_arrays(path)
+    arrays = read_archive(path).arrays
     for defect in defects(config, arrays):
         raise damaged(path, defect)
     sweep, rounds = arrays.pop(SWEEP), arrays.pop(ROUND)
@@ -84,7 +84,7 @@ def _so_far(folder: Path, config: Mapping[str, Any]) -> Results:
     path = folder / CHUNKS
     parts: list[Mapping[str, np.ndarray]] = []
     trials = 0
-    for first, arrays in ChunkStore(path).stored(config.get("program", "")):
+    for first, arrays in Chunks(path).read(config.get("program", "")):
         stop = first + min((len(values) for values in arrays.values()), default=0)
         if first > trials:
             break

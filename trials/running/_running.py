@@ -1,62 +1,47 @@
 """Run an experiment from its settings to its files, and go on where one was killed.
 
-The folder is locked; the run there is looked at; the new one is configured, computed chunk by
-chunk, and written.
+The folder is locked; the run there is looked at; the new one is configured, planned, computed chunk
+by chunk, and written.
 """
 
 import time
 from collections.abc import Mapping
+from contextlib import contextmanager
 from copy import copy
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from typing import Any
 
 import jax
-from jax.sharding import Mesh
 
 from fedjax_admm._checks import InputError
-from fedjax_admm.trials import folders
+from fedjax_admm._host import _store as store
+from fedjax_admm._host._store import CHUNKS, Chunks
 from fedjax_admm.trials.engine import (
-    CHUNKS,
-    ChunkStore,
-    Layout,
     MonteCarlo,
+    computed,
     default_mesh,
     hosts,
-    monte_carlo,
     partitioned,
+    planned,
 )
 from fedjax_admm.trials.experiments import Experiment
 from fedjax_admm.trials.figures import PICTURES, figure_files, write_figure
-from fedjax_admm.trials.results import Results, collected, load
+from fedjax_admm.trials.results import ARRAYS, SUMMARY, Results, collected, load
 from fedjax_admm.trials.running._configuration import (
     Request,
     configuration,
     repeating_command,
     settings_of,
 )
-from fedjax_admm.trials.running._folders import (
-    begin_run,
+from fedjax_admm.trials.running._earlier import (
+    IDENTITY,
+    check_same,
+    continued,
+    earlier_run,
     inputs_of,
-    locked_for_all,
-    run_to_resume,
 )
-from fedjax_admm.trials.running._resumption import IDENTITY, check_program, check_same, continued
-
-
-@dataclass(frozen=True)
-class _Run:
-    """A run that has been configured."""
-
-    experiment: Experiment
-    request: Request
-    out: Path
-    earlier: Mapping[str, Any] | None  # the configuration of the run that goes on
-    overwrite: bool
-    config: Mapping[str, Any]
-    mesh: Mesh
-    started: float  # seconds of the performance counter
 
 
 def run_experiment(
@@ -94,110 +79,100 @@ def run_experiment(
       StoppedElsewhereError: another process has ended the run.
       LostProcessError: another process does not answer any more.
     """
-    started = time.perf_counter()
-    with locked_for_all(out):
-        earlier = hosts.from_first(
-            partial(run_to_resume, experiment, request, out, resume=resume, overwrite=overwrite)
-        )
-        run = _configured(experiment, request, out, earlier, overwrite, started)
-        try:
-            outcome = _computed(run, progress)
-            return _written(run, outcome)
-        except InputError as error:
-            raise _with_advice(error, out) from error.__cause__
+    how = {"resume": resume, "overwrite": overwrite, "progress": progress}
+    with hosts.locked(out):
+        return run_locked(experiment, request, out, **how)
 
 
-def _configured(
+def run_locked(
     experiment: Experiment,
     request: Request,
     out: Path,
-    earlier: Mapping[str, Any] | None,
-    overwrite: bool,
-    started: float,
-) -> _Run:
-    """Return a run whose configuration is that of the earlier one, if it goes on."""
+    *,
+    resume: bool = False,
+    overwrite: bool = False,
+    progress: bool = True,
+) -> Results | None:
+    """Do what `run_experiment` does in a folder that `hosts.locked` gave."""
+    started = time.perf_counter()
+    look = partial(earlier_run, experiment, request, out, resume=resume, overwrite=overwrite)
+    earlier = hosts.from_first(look)
     if earlier is not None:
         request = continued(experiment, request, earlier)
     config = configuration(experiment, request)
-    common = {name: config.get(name) for name in (*IDENTITY, "versions", "figure")}
-    hosts.agreed(vars(request) | common)
-    try:
+    with _renamed({"clients": "devices_per_trial"}):
         mesh = default_mesh(request.devices, config["devices_per_trial"])
-    except InputError as error:
-        raise error.renamed({"clients": "devices_per_trial"}) from None
     config["partitioned"] = partitioned(mesh)
+    common = {name: config.get(name) for name in (*IDENTITY, "digest", "settings", "versions")}
+    hosts.agreed(vars(request) | common | {"figure": config["figure"]})
     if earlier is not None:
         check_same(earlier, config | {"width": request.batch}, out)
-    return _Run(experiment, request, out, earlier, overwrite, config, mesh, started)
-
-
-def _trial(run: _Run) -> tuple[Any, jax.Array]:
-    """Return the function of a trial, and the key of all trials."""
-    trial = run.experiment.trial(settings_of(run.config), run.config["rounds"])
-    return trial, jax.random.key(run.config["seed"])
-
-
-def _computed(run: _Run, progress: bool) -> MonteCarlo:
-    """Compute the trials that are not in the folder yet."""
-    store = ChunkStore(run.out / CHUNKS, locked=True, replace=run.overwrite)
-    settings, sweep = settings_of(run.config), run.experiment.sweep
-    # Of its own size, a program with a part for each value takes longer to compile than to run.
-    compact = sweep.static and settings == run.experiment.defaults()
-    try:
-        return monte_carlo(
-            *_trial(run),
-            run.config["trials"],
-            batch="auto" if run.request.batch is None else run.request.batch,
-            mesh=run.mesh,
-            memory=run.request.memory,
-            store=store,
-            begin=partial(_begin, run, store),
-            progress=progress,
-            compact=compact,
+    settings, rounds = settings_of(config), config["rounds"]
+    chunks = Chunks(out / CHUNKS, replace=overwrite)
+    with _renamed({}, out):
+        plan = planned(
+            experiment.trial(settings, rounds),
+            jax.random.key(config["seed"]),
+            config["trials"],
+            batch="auto" if request.batch is None else request.batch,
+            mesh=mesh,
+            memory=request.memory,
+            chunks=chunks,
+            # Of its own size, a program with a part for each value compiles longer than it runs.
+            compact=experiment.sweep.static and settings == experiment.defaults(),
         )
-    except InputError as error:
-        raise error.renamed({"store": "--out"}) from error.__cause__
+        config |= {**plan.layout._asdict(), "program": plan.program}
+        config |= {"command": repeating_command(experiment, config), "status": "running"}
+        hosts.from_first(lambda: _begin(config, earlier, out, chunks, overwrite))
+        outcome = computed(plan, progress=progress)
+        write = partial(_write, experiment, request, config, outcome, out, started)
+        if hosts.alone():
+            return write()
+        hosts.from_first(lambda: write() and None)
+    return load(out) if hosts.first() else None
 
 
-def _begin(run: _Run, store: ChunkStore, layout: Layout, program: str) -> None:
-    """Write that the run is running, before its first trial is computed."""
-    if run.earlier is not None:
-        check_program(run.earlier, program, run.out)
-        same = run.earlier["trials"] == run.config["trials"]
-        if run.earlier["status"] == "running" and same:
+def _begin(
+    config: Mapping[str, Any],
+    earlier: Mapping[str, Any] | None,
+    out: Path,
+    chunks: Chunks,
+    overwrite: bool,
+) -> None:
+    """Write that the run is running, before its first trial; remove the run that it replaces."""
+    if earlier is not None:
+        if earlier.get("program") != config["program"]:
+            raise InputError(
+                f"{out / store.CONFIG} or the data that it names has been changed since the run "
+                "was begun: its trials would be others",
+                value=out,
+                remedy="restore what was changed or choose another --out",
+            )
+        if (earlier["status"], earlier["trials"]) == ("running", config["trials"]):
             return
-    begin_run(run.out, _whole(run, layout, program), store, run.overwrite)
+    if overwrite:
+        chunks.clear()
+        store.remove(out, (ARRAYS, SUMMARY, *figure_files(config).names))
+    store.write_config(out, config)
 
 
-def _whole(run: _Run, layout: Layout, program: str) -> dict[str, Any]:
-    """Return the configuration of a run whose layout and program are known."""
-    config = {**run.config, **layout._asdict(), "program": program}
-    return config | {"command": repeating_command(run.experiment, config), "status": "running"}
-
-
-def _written(run: _Run, outcome: MonteCarlo) -> Results | None:
-    """Have the first process write the results while the others wait; return them there."""
-    if hosts.alone():
-        return _write(run, outcome)
-
-    def write() -> None:
-        _write(run, outcome)
-
-    hosts.from_first(write)
-    return load(run.out) if hosts.first() else None
-
-
-def _write(run: _Run, outcome: MonteCarlo) -> Results:
+def _write(
+    experiment: Experiment,
+    request: Request,
+    config: dict[str, Any],
+    outcome: MonteCarlo,
+    out: Path,
+    started: float,
+) -> Results:
     """Write the results and their figure; if that cannot be drawn, the results stay."""
-    experiment = run.experiment
-    config = _whole(run, outcome.layout, outcome.program)
-    results = collected(config, outcome.arrays, experiment.recorded(config["rounds"]))
+    settings, rounds = settings_of(config), config["rounds"]
+    results = collected(config, outcome.arrays, experiment.recorded(rounds))
     if experiment.details is not None:
         first = jax.random.fold_in(jax.random.key(config["seed"]), 0)
-        details = experiment.details(settings_of(config), config["rounds"], first)
+        details = experiment.details(settings, rounds, first)
         results = replace(results, details=jax.device_get(details))
     failure = None
-    with folders.staged(run.out) as stage:
+    with store.staged(out) as stage:
         results.save(stage)
         try:
             figure = experiment.draw(results)
@@ -205,25 +180,29 @@ def _write(run: _Run, outcome: MonteCarlo) -> Results:
             failure = error
         else:
             write_figure(figure, results, stage, figure_files(config))
-        seconds = outcome.seconds._asdict() | {"total": time.perf_counter() - run.started}
-        config["seconds"] = {name: round(value, 3) for name, value in seconds.items()}
-        config = folders.publish(
+        seconds = outcome.seconds._asdict() | {"total": time.perf_counter() - started}
+        seconds = {name: round(value, 3) for name, value in seconds.items()}
+        config = store.publish(
             stage,
-            run.out,
-            config | {"status": "finished"},
+            out,
+            {**config, "seconds": seconds, "status": "finished"},
             stale=[name for name in PICTURES if not (stage / name).exists()],
-            inputs=inputs_of(experiment, run.request),
+            inputs=inputs_of(experiment, request),
         )
     if failure is not None:
         raise failure
     return replace(results, config=config)
 
 
-def _with_advice(error: InputError, out: Path) -> InputError:
-    """Return a mistake that tells, where the disk is full, how to go on with what is stored."""
-    running = folders.read_config(out).get("status") == "running"
-    if not (running and (error.remedy or "").endswith("make room")):
-        return error
-    advised = copy(error)
-    advised.remedy = f"{error.remedy} and go on with --resume"
-    return advised
+@contextmanager
+def _renamed(names: Mapping[str, str], out: Path | None = None):
+    """Name arguments as the caller does; where the disk is full, tell how to go on."""
+    try:
+        yield
+    except InputError as error:
+        error = error.renamed(names)
+        full = (error.remedy or "").endswith("make room")
+        if out is not None and full and store.read_config(out).get("status") == "running":
+            error = copy(error)
+            error.remedy = f"{error.remedy} and go on with --resume"
+        raise error from error.__cause__

@@ -11,7 +11,8 @@ from pathlib import Path
 from typing import Any
 
 from fedjax_admm._version import __version__
-from fedjax_admm.trials import figures, files, folders, results
+from fedjax_admm._host import _files as files, _store as store
+from fedjax_admm.trials import figures
 from fedjax_admm.trials.solve._settings import Settings
 from fedjax_admm.trials.solve._solution import MODELS, Columns, Rows, Solution, Stages
 from fedjax_admm.trials.tables._cells import csv_text
@@ -32,11 +33,11 @@ def claimed_folder(
       overwrite: write into any folder, and replace the files there that have the names of ours.
     """
     folder = out or Path(f"{settings.family}-{path.stem}")
-    names = (MODELS, *settings.tables, *settings.figure().names, results.CONFIG)
-    with folders.locked(folder, owner_only=settings.owner_only()):
-        folders.check_places(folder, names, inputs=_inputs(settings, path))
+    names = (MODELS, *settings.tables, *settings.figure().names, store.CONFIG)
+    with store.locked(folder, owner_only=settings.owner_only()):
+        store.check_places(folder, names, inputs=_inputs(settings, path))
         if not overwrite:
-            folders.check_empty(folder)
+            store.check_empty(folder)
         yield folder
 
 
@@ -56,7 +57,7 @@ def write_solution(
       The names of the files.
     """
     settings, chosen, written = solution.settings, solution.settings.figure(), []
-    with folders.staged(folder) as stage:
+    with store.staged(folder) as stage:
         with stages("figure and tables"):
             for name, table in solution.tables.items():
                 if table is not None:
@@ -83,7 +84,7 @@ def write_solution(
                 **{name: metadata.version(name) for name in ("jax", "jaxlib", "numpy")},
             },
         }
-        folders.publish(
+        store.publish(
             stage,
             folder,
             _as_json(config),
@@ -91,7 +92,7 @@ def write_solution(
             inputs=_inputs(settings, path),
             overwrite=overwrite,
         )
-    return [*written, *chosen.names, results.CONFIG]
+    return [*written, *chosen.names, store.CONFIG]
 
 
 def _as_csv(table: Rows | Columns) -> str:

@@ -10,19 +10,21 @@ import numpy as np
 import pytest
 
 from fedjax_admm._checks import InputError
+from fedjax_admm._host._files import digest_of
 from fedjax_admm._host._memory import container_room
+from fedjax_admm._host._store import LOCK, Chunks, locked
 from fedjax_admm.trials.engine import (
-    ChunkStore,
     _layout as layout,
     _program,
     compile_trials,
+    computed,
     default_mesh,
     loop_bytes,
     monte_carlo,
+    planned,
 )
 from fedjax_admm.trials.engine._layout import plan
 from fedjax_admm.trials.engine._trial import traced
-from fedjax_admm.trials.folders import LOCK
 
 KEY_SEED = 11
 TRIALS, WIDTH = 50, 4
@@ -277,7 +279,7 @@ def small_memory(size):
 
 
 def test_too_little_memory_is_told_before_anything_runs(tmp_path):
-    store = ChunkStore(tmp_path / "chunks")
+    store = tmp_path / "chunks"
     with small_memory("one trial needs [0-9.]+ MiB") as caught:
         simulate(trial=wide, store=store, batch="auto", memory=2**20)
     assert "1.0 MiB are allowed" in str(caught.value)
@@ -344,24 +346,16 @@ def test_a_container_has_the_memory_that_its_limit_leaves(tmp_path, files, room)
 # The store
 
 
-class CountingStore(ChunkStore):
-    """Remembers which chunks were computed."""
-
-    def __init__(self, folder):
-        super().__init__(folder)
-        self.saved = []
-
-    def save(self, first, arrays):
-        self.saved.append(first)
-        super().save(first, arrays)
+def firsts(folder):
+    return [first for first, _, _ in Chunks(folder).spans()]
 
 
 @pytest.fixture(scope="module")
 def full_store(tmp_path_factory):
-    store = CountingStore(tmp_path_factory.mktemp("store"))
+    store = tmp_path_factory.mktemp("store")
     simulate(chunk=8, store=store)
-    assert store.saved == list(range(0, 50, 8))
-    return store.folder
+    assert firsts(store) == list(range(0, 50, 8))
+    return store
 
 
 @pytest.fixture
@@ -376,43 +370,32 @@ def test_resuming_computes_what_is_missing_to_the_same_bits(folder, reference, l
     for first in lost:
         (path,) = folder.glob(f"{first:06d}-*.npz")
         path.unlink()
-    store = CountingStore(folder)
-    outcome = simulate(chunk=8, store=store)
-    assert store.saved == list(lost)
+    before = {path: path.stat().st_mtime_ns for path in folder.iterdir()}
+    outcome = simulate(chunk=8, store=folder)
+    assert before.items() <= {path: path.stat().st_mtime_ns for path in folder.iterdir()}.items()
+    assert firsts(folder) == list(range(0, 50, 8))
     chex.assert_trees_all_equal(outcome.arrays, reference)
     if not lost:
         assert outcome.seconds[1:] == (0, 0)
     assert outcome.computed == sum(min(8, 50 - first) for first in lost)
 
 
-# What is told before a run begins
-
-
-def test_the_layout_is_told_once_before_anything_is_stored(tmp_path):
-    store, told = CountingStore(tmp_path / "chunks"), []
-
-    def begin(layout, program):
-        assert not store.begun()
-        told.append((layout, program))
-
-    def again(*what):
-        told.append(what)
-
-    outcome = simulate(chunk=8, store=store, begin=begin)
-    assert told == [(outcome.layout, outcome.program)]
-    # What is there is taken over, and told all the same.
-    store = CountingStore(tmp_path / "chunks")
-    assert simulate(chunk=8, store=store, begin=again).computed == 0
-    assert (told, store.saved) == ([(outcome.layout, outcome.program)] * 2, [])
+def test_nothing_is_stored_before_all_is_planned(tmp_path):
+    chunks = Chunks(tmp_path / "chunks")
+    plan = planned(walk, key(), TRIALS, batch=WIDTH, chunk=8, mesh=default_mesh(1), chunks=chunks)
+    assert not chunks.spans()
+    outcome = computed(plan, progress=False)
+    assert (plan.layout, plan.program) == (outcome.layout, outcome.program)
+    assert digest_of(chunks.identity()) == plan.program
 
 
 def test_a_store_has_one_writer(tmp_path):
-    def begin(layout, program):
-        with pytest.raises(InputError, match=r"chunks is in use by process .*choose another store"):
-            simulate(chunk=8, store=tmp_path / "chunks")
-        assert not ChunkStore(tmp_path / "chunks").begun()
-
-    assert simulate(chunk=8, store=tmp_path / "chunks", begin=begin).computed
+    with (
+        locked(tmp_path / "chunks"),
+        pytest.raises(InputError, match=r"chunks is in use by process .*choose another store"),
+    ):
+        simulate(chunk=8, store=tmp_path / "chunks")
+    assert simulate(chunk=8, store=tmp_path / "chunks").computed
     assert not (tmp_path / "chunks" / LOCK).exists()
     assert simulate(chunk=8, store=tmp_path / "chunks").computed == 0
 

@@ -5,7 +5,8 @@ import jax.numpy as jnp
 import pytest
 
 from fedjax_admm._checks import InputError
-from fedjax_admm.trials.engine import ChunkStore, Layout, _layout, default_mesh, monte_carlo
+from fedjax_admm._host._store import Chunks
+from fedjax_admm.trials.engine import Layout, _layout, default_mesh, monte_carlo
 from fedjax_admm.trials.engine._layout import CHUNK_SECONDS, Pace, bounded
 from fedjax_admm.trials.engine._program import Program
 
@@ -53,20 +54,20 @@ def test_results_bound_a_chunk_down_to_one_micro_batch(monkeypatch):
 
 
 def test_the_next_chunk_is_begun_before_one_is_stored(tmp_path, monkeypatch):
-    seen, begin, save = [], Program.begin, ChunkStore.save
+    seen, begin, save = [], Program.begin, Chunks.write
 
     def begun(self, start, length):
         seen.append(("begun", start))
         return begin(self, start, length)
 
-    def saved(self, first, arrays):
+    def saved(self, first, *what):
         seen.append(("stored", first))
         if first == 8:
             raise InputError("the disk is full.")
-        save(self, first, arrays)
+        save(self, first, *what)
 
     monkeypatch.setattr(Program, "begin", begun)
-    monkeypatch.setattr(ChunkStore, "save", saved)
+    monkeypatch.setattr(Chunks, "write", saved)
     with pytest.raises(InputError, match="the disk is full"):
         monte_carlo(
             flat,

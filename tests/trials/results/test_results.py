@@ -8,7 +8,7 @@ import pytest
 
 from fedjax_admm._checks import InputError
 from fedjax_admm.traffic import Traffic
-from fedjax_admm.trials import results
+from fedjax_admm.trials import experiments, results
 from fedjax_admm.trials.experiments import _finding
 from fedjax_admm.trials.running import Request, run_experiment
 from tests.trials.small import CLIENTS, DIM, EXPERIMENT, FAULT_ROUND
@@ -205,7 +205,7 @@ def test_results_are_read_back_as_they_were(folder):
         ("config.json", None, "does not exist"),
         ("config.json", b"{", "cannot be read"),
         ("config.json", b"[]", "cannot be read"),
-        ("trials.npz", None, "has not finished"),
+        ("trials.npz", None, "does not exist"),
         ("trials.npz", b"PK nonsense", "is damaged"),
     ],
 )
@@ -223,9 +223,9 @@ def test_a_broken_result_is_named(folder, tmp_path, file, content, words):
 def test_results_draw_the_figure_of_their_experiment(folder, monkeypatch):
     found = results.load(folder)
     with pytest.raises(InputError, match="consensus"):
-        found.figure()  # nothing that is installed
+        experiments.find_again(found.config).draw(found)  # nothing that is installed
     monkeypatch.setattr(_finding, "built_in", lambda: {EXPERIMENT.name: EXPERIMENT})
-    (line,) = found.figure().axes[0].lines
+    (line,) = experiments.find_again(found.config).draw(found).axes[0].lines
     np.testing.assert_array_equal(line.get_xdata(), found.rounds)
     np.testing.assert_array_equal(line.get_ydata(), found.values("steady", "error")[0].mean(0))
 

@@ -67,7 +67,9 @@ def test_chunks_of_another_run_and_damaged_ones_are_refused(begun):
         results.load(begun, unfinished=True)
     path.write_bytes(sound)
     edit(begun, program="0" * 64)
-    with pytest.raises(InputError, match="npz is of another run than the configuration beside it"):
+    with pytest.raises(
+        InputError, match="holds trials of another run than the configuration beside it"
+    ):
         results.load(begun, unfinished=True)
 
 

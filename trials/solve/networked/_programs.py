@@ -19,7 +19,7 @@ import jax
 from jax import export
 
 from fedjax_admm._checks import InputError
-from fedjax_admm._host._archives import write_atomically
+from fedjax_admm._host._files import write_atomically
 from fedjax_admm.trials.engine import code_digest
 
 Result = TypeVar("Result")

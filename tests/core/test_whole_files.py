@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 from fedjax_admm._checks import InputError
-from fedjax_admm.trials import files
+from fedjax_admm._host import _files as files
 
 
 def test_a_writer_that_fails_leaves_no_file(tmp_path):
@@ -56,7 +56,7 @@ NAMES += ("about.json", "\N{SNOWMAN}", "\n", "x" * 60_000)
 def test_arrays_may_have_any_name(tmp_path):
     path = tmp_path / "x.npz"
     files.write_arrays(path, {name: np.arange(i) for i, name in enumerate(NAMES)})
-    found = files.read_arrays(path)
+    found = files.read_archive(path).arrays
     assert tuple(found) == NAMES
     assert [len(array) for array in found.values()] == list(range(len(NAMES)))
 
@@ -76,7 +76,7 @@ def test_types_of_other_packages_are_kept(tmp_path, name):
     array = np.array([[0, 1, 1], [1, 0, 1]]).astype(getattr(ml_dtypes, name))
     shapes = {"a": array, "turned": array.T, "one": array[0, 1], "none": array[:0], "f": array[::2]}
     files.write_arrays(tmp_path / "x.npz", {**shapes, "usual": np.arange(3)})
-    found = files.read_arrays(tmp_path / "x.npz")
+    found = files.read_archive(tmp_path / "x.npz").arrays
     for key, expected in shapes.items():
         assert (found[key].dtype, found[key].shape) == (array.dtype, expected.shape)
         np.testing.assert_array_equal(found[key].astype(float), expected.astype(float))
@@ -89,7 +89,7 @@ def test_types_of_other_packages_are_kept(tmp_path, name):
 def test_types_of_numpy_are_kept(tmp_path, name):
     array = np.zeros((2, 3), name)
     files.write_arrays(tmp_path / "x.npz", {"a": array})
-    found = files.read_arrays(tmp_path / "x.npz")["a"]
+    found = files.read_archive(tmp_path / "x.npz").arrays["a"]
     assert (found.dtype, found.shape) == (array.dtype, array.shape)
     found[0] = found[1]  # it can be written to
 
@@ -146,7 +146,7 @@ def test_bytes_of_any_kind_end_in_a_sentence(tmp_path, monkeypatch, name):
             for member, data in content.items():
                 archive.writestr(member, data)
     with pytest.raises(InputError, match=r"x\.npz is damaged \(") as caught:
-        files.read_arrays(path)
+        files.read_archive(path)
     assert "\n" not in str(caught.value)
     assert not (tmp_path / "loud").exists()
 

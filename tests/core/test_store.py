@@ -7,14 +7,14 @@ import os
 import pytest
 
 from fedjax_admm._checks import InputError
-from fedjax_admm.trials import files, folders
+from fedjax_admm._host import _files as files, _store as store
 
 
 def hold(folder, together, told, end):
     """Take the lock of a folder with others, and keep it until the end: the target of a process."""
     together.wait()
     try:
-        with folders.locked(folder):
+        with store.locked(folder):
             told.put("held")
             end.wait(30)
     except InputError as error:
@@ -25,7 +25,7 @@ def hold(folder, together, told, end):
 def holders(tmp_path):
     """Start processes that take the lock of a folder at the same moment."""
     context = multiprocessing.get_context("forkserver")
-    context.set_forkserver_preload(["fedjax_admm.trials.folders", __name__])
+    context.set_forkserver_preload(["fedjax_admm._host._store", __name__])
     started = []
 
     def call(number):
@@ -54,14 +54,14 @@ def snapshot(folder):
 
 def test_a_lock_is_there_while_it_is_held(tmp_path):
     folder = tmp_path / "deeper" / "out"
-    with folders.locked(folder):
-        assert [path.name for path in folder.iterdir()] == [folders.LOCK]
+    with store.locked(folder):
+        assert [path.name for path in folder.iterdir()] == [store.LOCK]
         with (
             pytest.raises(InputError, match=rf"out is in use by process {os.getpid()} of .*; wait"),
-            folders.locked(folder),
+            store.locked(folder),
         ):
             pass
-        assert (folder / folders.LOCK).exists()
+        assert (folder / store.LOCK).exists()
     assert not list(tmp_path.iterdir())
 
 
@@ -69,7 +69,7 @@ def test_a_lock_is_there_while_it_is_held(tmp_path):
 def test_a_lock_ends_however_its_work_ends(tmp_path, error):
     (tmp_path / "empty").mkdir()
     for name in ("empty", "new"):
-        with pytest.raises(error), folders.locked(tmp_path / name):
+        with pytest.raises(error), store.locked(tmp_path / name):
             raise error("told")
     assert set(snapshot(tmp_path)) == {"empty"}
 
@@ -88,7 +88,7 @@ def test_a_folder_and_a_file_for_the_owner_alone_are_so_from_the_first_byte_on(t
         (tmp_path / "old").mkdir()
         for name in ("old", "deep/new"):
             out = tmp_path / name
-            with folders.locked(out, owner_only=True), folders.staged(out) as stage:
+            with store.locked(out, owner_only=True), store.staged(out) as stage:
                 assert [mode(out), mode(stage)] == [0o700, 0o700]
                 files.write_atomically(stage / "file", write, owner_only=True)
                 assert mode(stage / "file") == 0o600
@@ -109,16 +109,17 @@ def test_of_many_processes_one_takes_a_lock_and_a_killed_one_holds_none(holders,
             process.kill()
             process.join()
         # The file that it leaves bars nobody.
-        assert set(snapshot(tmp_path)) == {"out", f"out/{folders.LOCK}"}
+        assert set(snapshot(tmp_path)) == {"out", f"out/{store.LOCK}"}
 
 
 def test_of_two_starts_each_gets_a_new_folder_of_its_own(tmp_path):
-    made = [folders.new_folder(tmp_path / "results", "name") for _ in range(3)]
-    assert [paths[-1].name for paths in made] == ["name", "name-2", "name-3"]
-    assert [len(paths) for paths in made] == [2, 1, 1]
-    for paths in reversed(made):
-        folders.remove_empty(paths)
-    assert not list(tmp_path.iterdir())
+    with (
+        store.locked(tmp_path / "results/name", new=True) as first,
+        store.locked(tmp_path / "results/name", new=True) as second,
+    ):
+        assert [first.name, second.name] == ["name", "name-2"]
+        (second / "kept").touch()
+    assert [path.name for path in (tmp_path / "results").iterdir()] == ["name-2"]
 
 
 # Whose files
@@ -129,10 +130,10 @@ NAMES = ("a.csv", "b.csv", "config.json")
 
 def written(folder, texts, **options):
     """Write a result with files of the given texts."""
-    with folders.locked(folder), folders.staged(folder) as stage:
+    with store.locked(folder), store.staged(folder) as stage:
         for name, text in texts.items():
             files.write_text(stage / name, text)
-        folders.publish(stage, folder, {"texts": len(texts)}, **options)
+        store.publish(stage, folder, {"texts": len(texts)}, **options)
 
 
 def test_files_of_a_result_are_listed_and_replaced(tmp_path):
@@ -151,9 +152,9 @@ def test_a_file_of_somebody_else_is_not_replaced_unless_it_is_asked_for(tmp_path
     before = snapshot(tmp_path)
 
     def rewrite(**options):
-        folders.rewrite(
-            tmp_path, lambda stage: files.write_text(stage / "b.csv", "ours"), **options
-        )
+        with store.locked(tmp_path), store.staged(tmp_path) as stage:
+            files.write_text(stage / "b.csv", "ours")
+            store.publish(stage, tmp_path, **options)
 
     for write in (rewrite, lambda: written(tmp_path, {"b.csv": "ours"})):
         with pytest.raises(InputError, match=r"b\.csv is not of this result: .* move it"):
@@ -188,7 +189,7 @@ def test_inputs_are_never_written_over(tmp_path):
     (tmp_path / "input").write_text("read")
     os.link(tmp_path / "input", tmp_path / "a.csv")
     with pytest.raises(InputError, match=r"a\.csv would be written over, but it is read"):
-        folders.check_places(tmp_path, NAMES, inputs=[tmp_path / "input"])
+        store.check_places(tmp_path, NAMES, inputs=[tmp_path / "input"])
 
 
 def test_only_what_killed_processes_of_ours_left_is_removed(tmp_path):
@@ -197,6 +198,6 @@ def test_only_what_killed_processes_of_ours_left_is_removed(tmp_path):
     for name in (*ours, *others):
         (tmp_path / name).parent.mkdir(exist_ok=True)
         (tmp_path / name).write_text("text")
-    with folders.locked(tmp_path):
+    with store.locked(tmp_path):
         pass
     assert {path.name for path in tmp_path.iterdir()} == set(others)

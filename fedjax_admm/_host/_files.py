@@ -1,19 +1,20 @@
 """Whole files: every file that is written here is whole or not there.
 
-Every file is written under another name, synchronised to disk and renamed: a run that is killed
-at any moment leaves whole files only. Whatever is read ends in a sentence if it is no such file.
+Every file is written under another name, synchronised to disk and renamed: a process that is killed
+at any moment leaves whole files only. What is read may be anything: it ends in a sentence if it is
+no such file, and reading it runs no code.
 
 Arrays by name are an npz file as NumPy writes it, which `numpy.load` opens. One more member,
 `about.json`, holds what else goes with the arrays. An array of bfloat16 and its kin is written as
 unsigned integers of the same bits, and `about.json` tells its type.
 """
 
-import contextlib
 import hashlib
 import json
 import os
 import zipfile
 from collections.abc import Callable, Mapping
+from contextlib import suppress
 from functools import partial
 from pathlib import Path
 from typing import Any, BinaryIO, NamedTuple
@@ -51,32 +52,41 @@ def write_atomically(
             file.flush()
             os.fsync(file.fileno())
         os.replace(temporary, path)
-        _synchronize(path.parent)
+        with suppress(OSError):  # the names in a folder, where the system can
+            descriptor = os.open(path.parent, os.O_RDONLY)
+            try:
+                os.fsync(descriptor)
+            finally:
+                os.close(descriptor)
     except OSError as error:
-        raise InputError(
-            f"cannot write {path}: {error.strerror or error}",
-            value=path,
-            remedy="choose another place or make room",
-        ) from error
+        raise refused(path, error) from error
     finally:
-        with contextlib.suppress(OSError):
+        with suppress(OSError):
             temporary.unlink(missing_ok=True)
 
 
-def _synchronize(folder: Path) -> None:
-    """Have the names in a folder written to disk, where the system can."""
-    with contextlib.suppress(OSError):
-        descriptor = os.open(folder, os.O_RDONLY)
-        try:
-            os.fsync(descriptor)
-        finally:
-            os.close(descriptor)
+def write_text(path: Path, text: str, *, owner_only: bool = False) -> None:
+    """Write a text atomically, in UTF-8; `owner_only` is that of `write_atomically`."""
+    write_atomically(path, lambda file: file.write(text.encode()), owner_only=owner_only)
 
 
-def reason_of(error: Exception) -> str:
-    """Say in one line why something cannot be read."""
-    strerror = error.strerror if isinstance(error, OSError) else None
-    return " ".join((strerror or str(error) or type(error).__name__).split())[:200]
+def write_json(path: Path, content: Any) -> None:
+    """Write JSON atomically, indented, keys in the order given."""
+    write_text(path, json.dumps(content, indent=2, allow_nan=False) + "\n")
+
+
+def read_json(path: Path) -> dict[str, Any]:
+    """Read a JSON file that holds an object; an `InputError` tells that it is missing or broken."""
+    try:
+        loaded = json.loads(path.read_bytes())
+        if not isinstance(loaded, dict):
+            raise ValueError("it is not an object")
+        return loaded
+    except (FileNotFoundError, NotADirectoryError):
+        told, remedy = f"{path} does not exist", "give the folder of a run"
+    except Exception as error:  # whatever the bytes are
+        told, remedy = f"{path} cannot be read ({reason_of(error)})", "the run must be repeated"
+    raise InputError(told, value=path, remedy=remedy)
 
 
 class Archive(NamedTuple):
@@ -104,7 +114,8 @@ def write_arrays(
       InputError: the file system refuses.
     """
     stored = {name: np.asanyarray(array) for name, array in arrays.items()}
-    foreign = {name: str(array.dtype) for name, array in stored.items() if _foreign(array.dtype)}
+    # Types that NumPy knows from another package only: bfloat16, float8, int4.
+    foreign = {name: str(a.dtype) for name, a in stored.items() if a.dtype.isbuiltin == 2}
     about = dict(about or {}) | ({"dtypes": foreign} if foreign else {})
 
     def write(file: BinaryIO) -> None:
@@ -121,69 +132,47 @@ def write_arrays(
     write_atomically(path, write)
 
 
-def _foreign(dtype: np.dtype) -> bool:
-    """Return whether NumPy knows a type from another package only: bfloat16, float8, int4."""
-    return dtype.isbuiltin == 2
-
-
-def read_archive(
-    path: Path, *, about_only: bool = False, missing: str = "", remedy: str | None = None
-) -> Archive:
+def read_archive(path: Path, *, about_only: bool = False) -> Archive:
     """Read an npz file written by `write_arrays`, and what went with its arrays.
 
     Args:
       path: where it is.
       about_only: leave the arrays where they are.
-      missing: what follows in the sentence about a file that does not exist.
-      remedy: for a file that is damaged.
 
     Raises:
       InputError: the file is missing or damaged.
     """
     try:
         with zipfile.ZipFile(path) as archive:
-            about: dict[str, Any] = {}
+            about, arrays = {}, {}
             names = archive.namelist()
             if _ABOUT in names:
                 names.remove(_ABOUT)
-                with archive.open(_ABOUT) as member:
-                    about = json.load(member)
+                about = json.loads(archive.read(_ABOUT))
             foreign = about.pop("dtypes", {})
-            if about_only:
-                return Archive({}, about)
-            arrays = {}
-            for name in names:
+            for name in () if about_only else names:
                 with archive.open(name) as member:
                     array = np.lib.format.read_array(member, allow_pickle=False)
                     member.read()  # its checksum is compared at its end
                 arrays[name.removesuffix(_ARRAY)] = array
-            for name, dtype in foreign.items():
+            for name, dtype in () if about_only else foreign.items():
                 arrays[name] = arrays[name].view(dtype)
             return Archive(arrays, about)
     except FileNotFoundError:
-        raise InputError(f"{path} does not exist{missing}", value=path) from None
+        raise InputError(f"{path} does not exist", value=path) from None
     except Exception as error:  # whatever the bytes are
-        raise InputError(
-            f"{path} is damaged ({reason_of(error)})",
-            value=path,
-            remedy=remedy,
-        ) from None
+        told, remedy = f"{path} is damaged ({reason_of(error)})", "take an older copy, or delete it"
+        raise InputError(told, value=path, remedy=remedy) from None
 
 
-def digest_of_json(content: Any) -> str:
-    """Return the SHA-256 of what JSON can hold; the order of names in a mapping does not count."""
-    return hashlib.sha256(json.dumps(content, sort_keys=True).encode()).hexdigest()
+def digest_of(content: Any, arrays: Mapping[str, np.ndarray] | None = None) -> str:
+    """Return the SHA-256 of what JSON can hold, and of named arrays in their order.
 
-
-def digest_of_arrays(arrays: Mapping[str, np.ndarray], **about: Any) -> str:
-    """Return the SHA-256 of arrays, their names, types, shapes and order, and what goes with them.
-
-    Args:
-      arrays: as NumPy holds them.
-      **about: what JSON can hold.
+    The order of names in a mapping of JSON does not count; types and shapes of arrays do.
     """
+    arrays = arrays or {}
     kinds = [[name, str(array.dtype), list(array.shape)] for name, array in arrays.items()]
-    digest = hashlib.sha256(digest_of_json([about, kinds]).encode())
+    digest = hashlib.sha256(json.dumps([content, kinds], sort_keys=True).encode())
     for array in arrays.values():
         digest.update(bytes_of(array))
     return digest.hexdigest()
@@ -193,3 +182,21 @@ def bytes_of(array: np.ndarray) -> memoryview:
     """Return the bytes of an array, in the order of its entries."""
     # Types that NumPy does not know by itself, such as bfloat16, have no buffer.
     return np.ascontiguousarray(array).reshape(-1).view(np.uint8).data
+
+
+def reason_of(error: Exception) -> str:
+    """Say in one line why something cannot be read or written."""
+    strerror = error.strerror if isinstance(error, OSError) else None
+    return " ".join((strerror or str(error) or type(error).__name__).split())[:200]
+
+
+def refused(path: Path, error: Exception, argument: str | None = None) -> InputError:
+    """Return the mistake that the file system refuses a path, which an argument gave."""
+    shown = str(path) if len(str(path)) <= 200 else f"{str(path)[:197]}..."
+    place = "place" if argument is None else f"{{{argument}}}"
+    return InputError(
+        f"cannot write {shown}: {reason_of(error)}",
+        value=path,
+        remedy=f"choose another {place} or make room",
+        others=[] if argument is None else [argument],
+    )
