@@ -5,27 +5,26 @@ run = fa.load("run.npz", like=fa.run(..., rounds=0))
 run = fa.run(..., rounds=1000, checkpoint="run.npz")      writes while it runs, and goes on there
 """
 
-import dataclasses
-import functools
-import hashlib
-import inspect
 import os
 import re
 import sys
-import types
-from collections.abc import Callable, Iterator, Mapping
+from functools import partial
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 import jax
-import jax.numpy as jnp
 import numpy as np
 
 from fedjax_admm._checks import InputError, count, listed, multiple, not_deleted
-from fedjax_admm._host._files import bytes_of
+from fedjax_admm._host._digest import digest_of_arrays, digest_of_text
+from fedjax_admm._host._jaxprs import constants
 from fedjax_admm._host._trees import Leaves, kind_of, read_tree, write_tree
 from fedjax_admm._run._progress import SHORTEST, check_untraced
+from fedjax_admm._run._scan import scan_rounds
 from fedjax_admm._version import __version__
+from fedjax_admm.capabilities import shaped
+
+_PROGRAM = "program (a function, a structure or a constant in it)"
 
 
 def save(tree: Any, path: str | os.PathLike[str]) -> None:
@@ -123,52 +122,12 @@ def _placed(array: Any, leaf: Any) -> Any:
 # --- checkpoints of a run -------------------------------------------------------------------------
 
 
-class Checkpoint(NamedTuple):
-    """A file into which a run, or a search, is written while it runs."""
-
-    path: Path
-    identity: dict[str, str]  # by part of the call: a digest of what it was given
-
-    def read(self, like: Any) -> Any:
-        """Return the Run that the file holds, like one that is given; None without a file.
-
-        Raises:
-          InputError: the file is of another run, or damaged.
-        """
-        if not self.path.exists():
-            return None
-        leaves = read_tree(self.path)
-        identity = leaves.about.get("run")
-        if not isinstance(identity, dict):
-            raise InputError(
-                f"must be a file of a run, but {self.path} was written by something else",
-                argument="checkpoint",
-                value=self.path,
-                remedy="give another path",
-            )
-        others = [name for name in self.identity if self.identity[name] != identity.get(name)]
-        if others:
-            verb = "differs" if len(others) == 1 else "differ"
-            raise InputError(
-                f"must be a file of this run, but {self.path} is of another, whose "
-                f"{listed(others)} {verb}",
-                argument="checkpoint",
-                value=self.path,
-                remedy="repeat the call as it was, or give another path",
-            )
-        return _like(leaves, like(), self.path)
-
-    def write(self, run: Any) -> None:
-        """Write a Run into the file."""
-        write_tree(self.path, run, {"release": __version__, "run": self.identity})
-
-
 def opened_checkpoint(
     path: Any,
     length: Any,
-    like: Callable[[], Any],
     arguments: tuple,
-    named: dict[str, Any],
+    measure: Any,
+    every: int,
     rounds: int,
 ) -> dict[str, Any]:
     """Return how `scan_in_blocks` writes a run into a file, and the Run that is there already.
@@ -176,22 +135,20 @@ def opened_checkpoint(
     Args:
       path: of the file.
       length: rounds of a block, or None.
-      like: returns a Run with the shapes of this one.
       arguments: solver, problem, key, participation and start of the call.
-      named: its measure and its `every`.
+      measure: of the call.
+      every: of the call.
       rounds: of the call.
     """
     if not isinstance(path, str | os.PathLike) or not str(path):
         raise InputError("must be the path of a file", argument="checkpoint", value=path)
     check_untraced(arguments, argument="checkpoint", value=path)
-    every = named["every"]
     if length is not None:
         length = count("checkpoint_every", length, at_least=SHORTEST * every)
         multiple("checkpoint_every", length, "every", every)
-    names = ("solver", "problem", "key", "participation", "start")
-    call = dict(zip(names, arguments, strict=True)) | named
-    file = Checkpoint(Path(path), identity_of(call))
-    done = file.read(like)
+    path = Path(path)
+    identity, shapes = _identity(arguments, measure, every)
+    done = _stored(path, identity, shapes) if path.exists() else None
     if done is not None:
         ended = done.trace["round"].shape[0] * every
         if ended > rounds:
@@ -205,75 +162,47 @@ def opened_checkpoint(
         if ended == rounds:
             what = f"holds all {rounds} rounds; nothing is computed"
         print(f"{path} {what}.", file=sys.stderr)
-    return {"length": length, "done": done, "write": file.write}
+    about = {"release": __version__, "run": identity}
+    return {"length": length, "done": done, "write": lambda run: write_tree(path, run, about)}
 
 
-def identity_of(call: Mapping[str, Any]) -> dict[str, str]:
-    """Return a digest of every argument of a call, and the releases that compute it."""
-    releases = f"fedjax-admm {__version__}, jax {jax.__version__}"
-    digests = {name: _digest(value) for name, value in call.items()}
-    return {**digests, "release of fedjax-admm or of jax": releases}
+def _stored(path: Path, identity: dict[str, str], shapes: Any) -> Any:
+    """Return the Run that a file holds, if it is of the same call."""
+    leaves = read_tree(path)
+    stored = leaves.about.get("run")
+    told = f"but {path} was written by something else"
+    remedy = "give another path"
+    if isinstance(stored, dict):
+        others = [name for name in identity if identity[name] != stored.get(name)]
+        if not others:
+            return _like(leaves, shapes, path)
+        verb = "differs" if len(others) == 1 else "differ"
+        told = f"but {path} is of another, whose {listed(others)} {verb}"
+        remedy = f"repeat the call as it was, or {remedy}"
+    raise InputError(
+        f"must be a file of this run, {told}", argument="checkpoint", value=path, remedy=remedy
+    )
 
 
-def _digest(value: Any) -> str:
-    digest = hashlib.sha256()
-    for piece in _pieces(value, {}):
-        digest.update(piece if isinstance(piece, memoryview) else f"{piece};".encode())
-    return digest.hexdigest()
+def _identity(arguments: tuple, measure: Any, every: int) -> tuple[dict[str, str], Any]:
+    """Return what tells a call from others, in every process the same, and the shapes of its Run.
 
-
-def _pieces(value: Any, seen: dict[int, Any]) -> Iterator[str | memoryview]:
-    """Yield what tells a value from others, in every process the same.
-
-    A function is its code, its defaults and what it closes over; what it reads from its module is
-    left out. An object of a foreign class that is neither a dataclass nor a pytree is its class.
+    These are the digests of its program, with the constants in it, and of the numbers of every
+    argument; of what is on the host the arrays that are streamed, or what a function returns for
+    the first client and the last.
     """
-    if value is None or isinstance(value, bool | int | float | complex | str | bytes):
-        yield repr(value)
-        return
-    yield f"{type(value).__module__}.{type(value).__qualname__}"
-    if isinstance(value, np.memmap):
-        # Reading it whole could take hours: its name, its size and its date stand for it.
-        about = os.stat(str(value.filename))
-        yield f"{value.dtype}{value.shape}{about.st_size}{about.st_mtime_ns}"
-        return
-    if isinstance(value, jax.Array | np.ndarray | np.generic):
-        yield f"{value.dtype}{value.shape}"
-        if isinstance(value, jax.Array) and jnp.issubdtype(value.dtype, jax.dtypes.prng_key):
-            value = jax.random.key_data(value)
-        yield bytes_of(np.asarray(value))
-        return
-    if id(value) in seen:
-        return
-    seen[id(value)] = value  # held, so that no other object gets its number
-    for part in _parts(value):
-        yield from _pieces(part, seen)
-
-
-def _parts(value: Any) -> Iterator[Any]:
-    """Yield the parts of an object."""
-    if isinstance(value, types.CodeType):
-        yield from (value.co_code, value.co_names, value.co_consts)
-    elif isinstance(value, type | types.ModuleType):
-        yield f"{getattr(value, '__module__', '')}.{getattr(value, '__qualname__', value.__name__)}"
-    elif isinstance(value, functools.partial):
-        yield from (value.func, value.args, value.keywords)
-    elif isinstance(value, types.MethodType):
-        yield from (value.__func__, value.__self__)
-    elif hasattr(value, "__wrapped__"):
-        yield inspect.unwrap(value)
-    elif isinstance(value, types.FunctionType):
-        cells = (cell.cell_contents for cell in value.__closure__ or () if cell != types.CellType())
-        yield from (value.__code__, value.__defaults__, value.__kwdefaults__, *cells)
-    elif isinstance(value, Mapping):
-        yield from sorted(value.items(), key=lambda item: repr(item[0]))
-    elif isinstance(value, set | frozenset):
-        yield from sorted(map(repr, value))
-    elif isinstance(value, tuple | list):
-        yield from value
-    elif dataclasses.is_dataclass(value):
-        yield from (getattr(value, field.name, None) for field in dataclasses.fields(value))
-    elif not isinstance(value, jax.tree_util.PyTreeDef):
-        yield from (leaf for leaf in jax.tree.leaves(value) if leaf is not value)
-    else:
-        yield re.sub(r" at 0x[0-9a-f]+", "", str(value))
+    names = ("solver", "problem", "key", "participation", "start")
+    solver, problem, *others = arguments
+    call = jax.jit(partial(scan_rounds, rounds=every, measure=measure, every=every))
+    traced = call.trace(solver, shaped(problem), *others)
+    identity = {_PROGRAM: digest_of_text(traced.lower(), "main", constants(traced.jaxpr))}
+    for name, value in zip(names, arguments, strict=True):
+        identity[name] = digest_of_arrays(filter(_is_stored, jax.tree.leaves(value)))
+    source = getattr(getattr(problem, "data", None), "source", None)
+    if source is not None:
+        clients = source.clients
+        if callable(clients):
+            clients = [clients(0), clients(len(source.sizes) - 1)]
+        identity["data"] = digest_of_arrays(jax.tree.leaves(clients))
+    identity["release of fedjax-admm or of jax"] = f"{__version__}, {jax.__version__}"
+    return identity, traced.out_info

@@ -12,7 +12,6 @@ rounds, bit for bit. Nothing raises inside jit: `Run.status` tells what happened
 
 import os
 from collections.abc import Callable
-from functools import partial
 from typing import Any, NamedTuple
 
 import jax
@@ -26,7 +25,7 @@ from fedjax_admm._run._estimates import with_static
 from fedjax_admm._run._key_uses import key_use
 from fedjax_admm._run._progress import check_untraced, loop_in_blocks, scan_in_blocks
 from fedjax_admm._run._results import Measure, RoundState, Run
-from fedjax_admm._run._scan import loop_until, scan_rounds, shape_of
+from fedjax_admm._run._scan import loop_until, scan_rounds
 from fedjax_admm._run._shortfalls import tell_unsolved
 from fedjax_admm._run._streams import streamed_rounds, streamed_until
 from fedjax_admm.participation import Everyone, Participation
@@ -119,11 +118,7 @@ def run(
 
     blocks: dict[str, Any] = {}
     if checkpoint is not None:
-        named = {"measure": measure, "every": every}
-        blocks = opened_checkpoint(
-            *(checkpoint, checkpoint_every, partial(shape_of, *arguments, **named)),
-            *(arguments, named, rounds),
-        )
+        blocks = opened_checkpoint(checkpoint, checkpoint_every, arguments, measure, every, rounds)
     done = blocks.get("done")
     left = rounds if done is None else rounds - done.trace["round"].shape[0] * every
     begin = start if done is None else done.state

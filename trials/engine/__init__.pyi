@@ -1,5 +1,4 @@
 from fedjax_admm.trials.engine import hosts as hosts, memory as memory
-from fedjax_admm.trials.engine._digest import code_digest as code_digest
 from fedjax_admm.trials.engine._layout import (
     CACHE_BYTES as CACHE_BYTES,
     Layout as Layout,

@@ -14,8 +14,8 @@ import jax
 from jax.extend.core import ClosedJaxpr
 
 from fedjax_admm._checks import InputError, count
+from fedjax_admm._host._jaxprs import equations
 from fedjax_admm.lanes import suits_lanes
-from fedjax_admm.trials.engine._jaxprs import equations
 
 CACHE_BYTES = 96 * 1024
 """Loop state per CPU device that a micro-batch should not exceed (measured)."""

@@ -13,13 +13,13 @@ from jax.extend.core import jaxpr_as_fun
 from jax.sharding import Mesh, NamedSharding, PartitionSpec
 
 from fedjax_admm._checks import InputError, batchable_key
+from fedjax_admm._host._digest import digest_of_text
 from fedjax_admm._host._files import digest_of
+from fedjax_admm._host._jaxprs import constants, equations
 from fedjax_admm._host._memory import host_bytes, shown
 from fedjax_admm._host._programs import NO_LIBRARY_REDUCTIONS, known_options
 from fedjax_admm.lanes import lanes
 from fedjax_admm.trials.engine import hosts, memory
-from fedjax_admm.trials.engine._digest import digest_of_program
-from fedjax_admm.trials.engine._jaxprs import constants, equations
 from fedjax_admm.trials.engine._layout import Layout, bounded, plan, runs_in_lanes
 from fedjax_admm.trials.engine._trial import Traced, Trial, traced
 
@@ -337,9 +337,6 @@ def _digest(chunk: Any, lowering: Any, names: Sequence[str]) -> str:
 
     The loop around it, which depends on the chunk and on the devices, is left out.
     """
-    text = lowering.compiler_ir().operation.get_asm(
-        large_elements_limit=None, enable_debug_info=False
-    )
     inner = next(
         equation.params["jaxpr"]
         for equation in equations(chunk.jaxpr)
@@ -347,4 +344,4 @@ def _digest(chunk: Any, lowering: Any, names: Sequence[str]) -> str:
     )
     outputs = lowering.out_info
     returned = [[name, str(outputs[name].dtype), list(outputs[name].shape[1:])] for name in names]
-    return digest_of([digest_of_program(text, _MICRO_BATCH, constants(inner)), returned])
+    return digest_of([digest_of_text(lowering, _MICRO_BATCH, constants(inner)), returned])

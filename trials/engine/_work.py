@@ -13,7 +13,7 @@ from typing import Any
 import jax
 
 from fedjax_admm._checks import InputError
-from fedjax_admm.trials.engine._jaxprs import inner_jaxprs
+from fedjax_admm._host._jaxprs import inner_jaxprs
 
 LONGEST = 30 * 86_400.0  # seconds
 _WORTH_TELLING = 3600.0  # seconds of a run

@@ -12,7 +12,7 @@ from typing import Any
 import jax
 
 from fedjax_admm._checks import count
-from fedjax_admm.trials.engine import code_digest
+from fedjax_admm._host._digest import code_digest
 from fedjax_admm.trials.experiments import Experiment
 from fedjax_admm.trials.figures import FigureFiles, figure_files
 

@@ -19,8 +19,8 @@ import jax
 from jax import export
 
 from fedjax_admm._checks import InputError
+from fedjax_admm._host._digest import code_digest
 from fedjax_admm._host._files import write_atomically
-from fedjax_admm.trials.engine import code_digest
 
 Result = TypeVar("Result")
 _SUM = hashlib.sha256().digest_size  # bytes before the program: their digest

@@ -10,6 +10,7 @@ not show then. The arrays that the traced program closes over are therefore dige
 """
 
 import hashlib
+import os
 import re
 from collections.abc import Iterable, Mapping
 from functools import cache
@@ -41,20 +42,34 @@ def code_digest() -> str:
     return digest.hexdigest()[:12]
 
 
-def digest_of_program(text: str, function: str, constants: Iterable[Any]) -> str:
-    """Return the SHA-256 of a function in a StableHLO text, and of all that it calls.
+def digest_of_text(lowered: Any, function: str, constants: Iterable[Any]) -> str:
+    """Return the SHA-256 of a function in a lowered program, and of all that it calls.
 
     Args:
-      text: a whole module, without debug information and with all constants.
-      function: what the function is called there.
+      lowered: what `jax.jit(...).lower(...)` returns.
+      function: what the function is called in its text.
       constants: the arrays that the traced function closes over; typed keys may be among them.
     """
-    digest = hashlib.sha256(_digest_of_function(_functions(text), function, {}).encode())
-    for constant in constants:
-        if isinstance(constant, jax.Array) and jnp.issubdtype(constant.dtype, jax.dtypes.prng_key):
-            digest.update(str(jax.random.key_impl(constant)).encode())
-            constant = jax.random.key_data(constant)
-        array = np.asarray(constant)
+    text = lowered.compiler_ir().operation.get_asm(
+        large_elements_limit=None, enable_debug_info=False
+    )
+    own = _digest_of_function(_functions(text), function, {})
+    return hashlib.sha256(f"{own}{digest_of_arrays(constants)}".encode()).hexdigest()
+
+
+def digest_of_arrays(arrays: Iterable[Any]) -> str:
+    """Return the SHA-256 of arrays, numbers and typed keys, in their order."""
+    digest = hashlib.sha256()
+    for array in arrays:
+        if isinstance(array, np.memmap):
+            # Reading it whole could take hours: its size and its date stand for it.
+            about = os.stat(str(array.filename))
+            digest.update(f"{array.dtype}{array.shape}{about.st_size}{about.st_mtime_ns}".encode())
+            continue
+        if isinstance(array, jax.Array) and jnp.issubdtype(array.dtype, jax.dtypes.prng_key):
+            digest.update(str(jax.random.key_impl(array)).encode())
+            array = jax.random.key_data(array)
+        array = np.asarray(array)
         digest.update(f"{array.dtype}{array.shape}".encode())
         digest.update(bytes_of(array))
     return digest.hexdigest()
