@@ -35,7 +35,7 @@ def _settings(problem) -> dict[str, list]:
 
     found = {}
     for task in zcdp.TASKS:
-        chosen = [zcdp.tuned(task, zcdp.ZCDP, epsilon) for epsilon in zcdp.EPSILONS]
+        chosen = [zcdp.TUNED[task, zcdp.ZCDP][epsilon] for epsilon in zcdp.EPSILONS]
         found[task] = [
             (one, zcdp_plan(epsilon, zcdp.COMMON["delta"], problem["rounds"], one.tau))
             for epsilon, one in zip(zcdp.EPSILONS, chosen, strict=True)

@@ -72,7 +72,7 @@ ROWS = [
     Row(
         "plot-named-gone",
         (*PLOT, "--experiment", "gone.py"),
-        "there is no file gone.py",
+        "gone.py does not exist",
         prepare=finished,
     ),
 ]

@@ -42,6 +42,23 @@ if TYPE_CHECKING:
 Settings = Mapping[str, Any]
 """The settings of an experiment by name."""
 
+
+def setting_at(settings: Settings, name: str, swept: Any) -> Any:
+    """Return a setting as it stands, or the swept number where that is what varies."""
+    given = settings.get(name, ())
+    return swept if isinstance(given, tuple) else given
+
+
+def whole(name: str, values: Iterable[float]) -> list[int]:
+    """Return a setting of several numbers as whole numbers."""
+    wrong = [value for value in values if value % 1]
+    if wrong:
+        raise InputError(
+            f"must hold whole numbers, but it holds {wrong[0]:g}", argument=name, value=wrong[0]
+        )
+    return [count(name, int(value)) for value in values]
+
+
 ROUNDS = "rounds"
 """The settings that `problem` and `methods` get hold the number of rounds under this name."""
 
@@ -141,7 +158,7 @@ class Experiment:
         if self.details is not None and not (results.finished or results.details):
             return _usual_figure(results)
         try:
-            return self._drawn(figures.with_methods(results, self.shown))
+            return self.figure(figures.with_methods(results, self.shown))
         except RAISED as error:
             if self.origin is None:
                 raise
@@ -151,12 +168,6 @@ class Experiment:
                 remedy="repair it and draw the results that are there with `fedjax-admm plot DIR "
                 f"--experiment {shlex.quote(self.origin.asked)}`",
             ) from error
-
-    def _drawn(self, results: "Results") -> "Figure":
-        figure = self.figure(results)
-        if not hasattr(figure, "savefig"):
-            raise TypeError(f"it must be a Figure of matplotlib, but it is {one_line(figure)}")
-        return figure
 
     def defaults(self) -> dict[str, Any]:
         """Return every setting with its default, the sweep's values included."""
@@ -171,13 +182,6 @@ class Experiment:
     def _methods(self, settings: Settings, value: Any) -> Mapping[str, Method]:
         """Return the methods by name."""
         methods = self.methods(settings, value)
-        if not isinstance(methods, Mapping) or not methods:
-            raise InputError(
-                f"`methods` of {self.name} must return a dict of methods by name, but it returns "
-                f"{one_line(methods)}",
-                value=methods,
-                remedy='return {"name": SolverMethod(solver, measure)}',
-            )
         for name, method in methods.items():
             _check_method(self.name, name, method)
         return methods
@@ -302,29 +306,13 @@ def _check_method(experiment: str, name: str, method: Any) -> None:
 
 def _check_swept(name: str, text: str, values: tuple[float, ...]) -> None:
     """Check that numbers are few and all different, in the dtype of the session too."""
-    if len(values) > _MOST_VALUES:
+    rounded = np.asarray(number(name, values))
+    if len(values) > _MOST_VALUES or len(np.unique(rounded)) < len(values):
         raise InputError(
-            f"must hold at most {_MOST_VALUES} numbers, but it holds {len(values)}",
+            f"must hold at most {_MOST_VALUES} numbers, and each number once in {rounded.dtype}",
             argument=name,
             value=text,
-            remedy="make several runs",
         )
-    seen: dict[float, float] = {}
-    for value in values:
-        rounded = float(np.asarray(number(name, value)))
-        if rounded in seen:
-            same = (
-                ""
-                if value == seen[rounded]
-                else f", which is {seen[rounded]!r} in {default_float()}"
-            )
-            raise InputError(
-                f"must hold each number once, but it holds {value!r} twice{same}",
-                argument=name,
-                value=text,
-                remedy="leave one out",
-            )
-        seen[rounded] = value
 
 
 def _parse(name: str, text: str, default: Any) -> Any:

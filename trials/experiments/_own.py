@@ -17,6 +17,7 @@ from typing import Any
 import jax
 
 from fedjax_admm._checks import InputError, listed, one_line
+from fedjax_admm._host._input_files import opened
 from fedjax_admm.trials.experiments._experiment import Experiment, Origin
 from fedjax_admm.trials.experiments._mistakes import RAISED, described
 
@@ -73,12 +74,6 @@ def offered(place: str, value: Any) -> tuple[Experiment, ...]:
             f"{place} must be an Experiment or a sequence of them, but it is {one_line(value)}",
             value=value,
         )
-    names = [each.name for each in value]
-    for name in names:
-        if names.count(name) > 1:
-            raise InputError(
-                f"{place} has two experiments named {name!r}", remedy="give one another name"
-            )
     return tuple(value)
 
 
@@ -122,14 +117,8 @@ def _load(path: Path) -> tuple[ModuleType, str]:
 
     Arrays that it makes are of the width that JAX has then, so that another width loads it anew.
     """
-    try:
-        source = path.read_bytes()
-    except FileNotFoundError:
-        raise InputError(f"there is no file {path}", value=path) from None
-    except IsADirectoryError:
-        raise InputError(f"{path} is a folder, not a file", value=path) from None
-    except OSError as error:
-        raise InputError(f"cannot read {path}: {error.strerror}", value=path) from None
+    with opened(path) as file:
+        source = file.read()
     place = path.resolve()
     digest = hashlib.sha256(source).hexdigest()
     made = (digest, bool(jax.config.read("jax_enable_x64")))

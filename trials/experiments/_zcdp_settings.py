@@ -33,10 +33,10 @@ class PrivateSetting(NamedTuple):
     tau: float  # each release has 1 / tau of the budget of the one before it
 
 
-_Table = Mapping[tuple[str, str], Mapping[float, PrivateSetting]]
+Table = Mapping[tuple[str, str], Mapping[float, PrivateSetting]]
 
 
-def _table(name: str) -> _Table:
+def _table(name: str) -> Table:
     table: dict[tuple[str, str], dict[float, PrivateSetting]] = {}
     for row in tuned_rows("zcdp"):
         if row["table"] == name:
@@ -58,8 +58,3 @@ def nearest(table: Mapping[float, PrivateSetting], value: float) -> PrivateSetti
     if min(table) > 0 and value > 0:
         return table[min(table, key=lambda known: abs(math.log(known / value)))]
     return table[min(table, key=lambda known: abs(known - value))]
-
-
-def tuned(task: str, method: str, epsilon: float) -> PrivateSetting:
-    """Return the setting of a method on a task that was found at the nearest epsilon."""
-    return nearest(TUNED[task, method], epsilon)

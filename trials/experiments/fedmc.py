@@ -33,7 +33,13 @@ from fedjax_admm.solvers import FedMCADMM, fed_mavg, fed_mc_admm, fed_mc_typical
 from fedjax_admm.trials import figures
 from fedjax_admm.trials.experiments._catalogue import texts
 from fedjax_admm.trials.experiments._data import data_file
-from fedjax_admm.trials.experiments._experiment import Experiment, Settings, Sweep, trial_keys
+from fedjax_admm.trials.experiments._experiment import (
+    Experiment,
+    Settings,
+    Sweep,
+    trial_keys,
+    whole,
+)
 from fedjax_admm.trials.experiments._methods import Method, SolverMethod, at_every_record
 
 FILES = {
@@ -114,11 +120,7 @@ def _biases(problem: MatrixCompletion, key: jax.Array) -> Factors:
 @lru_cache
 def _least_squares(rank: int) -> Callable[[MatrixCompletion, jax.Array], Factors]:
     """Return one function per rank: a new one would be compiled again."""
-
-    def solve(problem: MatrixCompletion, key: jax.Array) -> Factors:
-        return alternating_least_squares(problem, key, rank=rank)
-
-    return solve
+    return partial(alternating_least_squares, rank=rank)
 
 
 @lru_cache(maxsize=2)
@@ -160,12 +162,8 @@ def _problem(settings: Settings, value: ArrayLike, key: jax.Array) -> MatrixComp
     draw_key, key = jax.random.split(key)
     if isinstance(ratings, Shape):
         ratings = draw_ratings(draw_key, ratings)
-    return matrix_completion(
-        ratings,
-        key,
-        clients=settings["clients"],
-        validation=settings.get("validation", 0.0),
-    )
+    held_out = settings.get("validation", 0.0)
+    return matrix_completion(ratings, key, clients=settings["clients"], validation=held_out)
 
 
 def _measured(settings: Settings, solver: Any) -> SolverMethod:
@@ -176,16 +174,17 @@ def _compared(settings: Settings, weight: ArrayLike) -> dict[str, Any]:
     rank, who = settings["rank"], without_replacement(settings["sampled"])
     squares, weights = _weighted(weight)
     multiples = number("multiples", settings["multiples"], above=0)
+    solvers = {
+        "FedMC-ADMM, beta 1e4 (paper)": fed_mc_admm("paper", rank=rank, **squares),
+        "FedMAvg, fair": fed_mavg("fair", rank=rank, **weights),
+        "FedMAvg, paper": fed_mavg("paper", rank=rank, **weights),
+        "FedMAvg, fair, drawn clients only": fed_mavg(
+            "fair", rank=rank, all_users=False, **weights
+        ),
+    }
     return {
         TUNED: TunedMethod(fed_mc_admm(rank=rank, **squares), multiples, who),
-        "FedMC-ADMM, beta 1e4 (paper)": _measured(
-            settings, fed_mc_admm("paper", rank=rank, **squares)
-        ),
-        "FedMAvg, fair": _measured(settings, fed_mavg("fair", rank=rank, **weights)),
-        "FedMAvg, paper": _measured(settings, fed_mavg("paper", rank=rank, **weights)),
-        "FedMAvg, fair, drawn clients only": _measured(
-            settings, fed_mavg("fair", rank=rank, all_users=False, **weights)
-        ),
+        **{name: _measured(settings, solver) for name, solver in solvers.items()},
         "user and item biases": FactorMethod(_biases),
         "ALS on all data in one place": FactorMethod(_least_squares(rank)),
     }
@@ -203,7 +202,7 @@ def _step_methods(settings: Settings, beta: ArrayLike) -> dict[str, Any]:
         f"inner steps, {steps}": _measured(
             settings, _lasso(weight, weight, beta=beta, rank=rank, inner_steps=steps)
         )
-        for steps in _whole("steps", settings)
+        for steps in whole("steps", settings["steps"])
     }
 
 
@@ -219,7 +218,7 @@ def _sparse_methods(settings: Settings, weight: ArrayLike) -> dict[str, Any]:
 
 
 def _rank_methods(settings: Settings, beta: ArrayLike) -> dict[str, Any]:
-    ranks, squares, weights = _whole("ranks", settings), *_weighted(settings["weight"])
+    ranks, squares, weights = whole("ranks", settings["ranks"]), *_weighted(settings["weight"])
     return {
         f"FedMC-ADMM, {rank}": _measured(settings, fed_mc_admm(rank=rank, beta=beta, **squares))
         for rank in ranks
@@ -236,16 +235,6 @@ def _weighted(weight: ArrayLike) -> tuple[dict[str, Any], dict[str, Any]]:
         {"user_penalty": square, "item_penalty": square},
         {"user_weight": weight, "item_weight": weight},
     )
-
-
-def _whole(name: str, settings: Settings) -> list[int]:
-    """Return a setting of several numbers as whole numbers."""
-    wrong = [value for value in settings[name] if value != int(value)]
-    if wrong:
-        raise InputError(
-            f"must be whole numbers, but it holds {wrong[0]:g}", argument=name, value=wrong[0]
-        )
-    return [int(value) for value in settings[name]]
 
 
 def _timed(methods: Callable[[Settings, Any], dict[str, Any]], swept: str) -> Callable:

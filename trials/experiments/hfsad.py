@@ -13,30 +13,10 @@ from typing import Any
 import jax
 import numpy as np
 
-from fedjax_admm import penalties, trees
+from fedjax_admm import measures, penalties, problems, solvers, trees
 from fedjax_admm._checks import count, one_of
-from fedjax_admm.measures import (
-    central_signal_error,
-    personal_error,
-    total_loss,
-    tree_signal_error,
-)
-from fedjax_admm.participation import Participation, bernoulli, everyone
-from fedjax_admm.problems import (
-    PhaseRetrieval,
-    clusters_of_clients,
-    draw_phase_retrieval,
-    draw_robust_regression,
-)
+from fedjax_admm.participation import bernoulli
 from fedjax_admm.schedules import geometric, power_decay
-from fedjax_admm.solvers import (
-    centralized_subgradient,
-    consensus_links,
-    hfsad,
-    hierarchical_admm,
-    polyak,
-    tree_link,
-)
 from fedjax_admm.trials import figures
 from fedjax_admm.trials.experiments._catalogue import texts
 from fedjax_admm.trials.experiments._experiment import Experiment, Settings, Sweep
@@ -62,35 +42,33 @@ SETTINGS = {
 SNR = Sweep("snr", "SNR (dB)", (20.0, -20.0))
 
 
-def _phase_problem(settings: Settings, snr: jax.Array, key: jax.Array) -> PhaseRetrieval:
+def _phase_problem(settings: Settings, snr: jax.Array, key: jax.Array) -> problems.PhaseRetrieval:
     one_of("noise", settings["noise"], ("positive", "signed"))
-    return draw_phase_retrieval(
+    return problems.draw_phase_retrieval(
         key,
         snr,
-        clusters=settings["clusters"],
-        clients_per_cluster=settings["clients_per_cluster"],
-        dim=settings["dim"],
         signed=settings["noise"] == "signed",
-        start=settings["start"],
+        **{name: settings[name] for name in ("start", "clusters", "clients_per_cluster", "dim")},
     )
 
 
 def _published(
-    problem: PhaseRetrieval, changes: dict[str, Any] | None = None, **options: Any
-) -> tuple[PhaseRetrieval, Any]:
+    problem: problems.PhaseRetrieval, changes: dict[str, Any] | None = None, **options: Any
+) -> tuple[problems.PhaseRetrieval, Any]:
     problem = replace(problem, **(changes or {}))
-    return problem, hfsad(problem, **options)
+    return problem, solvers.hfsad(problem, **options)
 
 
-def _hfsad(participation: Participation | None = None, **options: Any) -> AdaptedMethod:
-    active = everyone() if participation is None else participation
-    return AdaptedMethod(partial(_published, **options), tree_signal_error, active)
+def _hfsad(**options: Any) -> AdaptedMethod:
+    return AdaptedMethod(partial(_published, **options), measures.tree_signal_error)
 
 
 def _oracle_step(problem: Any) -> tuple[Any, Any]:
     scad = penalties.scad(0.1, 2.4)
-    optimum = total_loss(problem, problem.truth) / problem.num_clients + scad.value(problem.truth)
-    return problem, centralized_subgradient(polyak(optimum), scad)
+    optimum = measures.total_loss(problem, problem.truth) / problem.num_clients + scad.value(
+        problem.truth
+    )
+    return problem, solvers.centralized_subgradient(solvers.polyak(optimum), scad)
 
 
 def _comparison_methods(settings: Settings, swept: jax.Array) -> dict[str, Any]:
@@ -106,19 +84,17 @@ def _comparison_methods(settings: Settings, swept: jax.Array) -> dict[str, Any]:
         "HFSAD 10 passes": _hfsad(passes=10),
         **{
             f"Subgradient {name}": SolverMethod(
-                centralized_subgradient(step, scad), central_signal_error
+                solvers.centralized_subgradient(step, scad), measures.central_signal_error
             )
             for name, step in steps.items()
         },
-        "Subgradient Polyak (oracle)": AdaptedMethod(_oracle_step, central_signal_error),
+        "Subgradient Polyak (oracle)": AdaptedMethod(_oracle_step, measures.central_signal_error),
     }
 
 
 def _pass_methods(settings: Settings, swept: jax.Array) -> dict[str, Any]:
-    return {
-        "HFSAD 1 pass": _hfsad(passes=1),
-        **{f"HFSAD {passes} passes": _hfsad(passes=passes) for passes in (5, 10, 20)},
-    }
+    names = {"1 pass": 1, "5 passes": 5, "10 passes": 10, "20 passes": 20}
+    return {f"HFSAD {name}": _hfsad(passes=passes) for name, passes in names.items()}
 
 
 def _asynchronous_methods(settings: Settings, swept: jax.Array) -> dict[str, Any]:
@@ -126,7 +102,7 @@ def _asynchronous_methods(settings: Settings, swept: jax.Array) -> dict[str, Any
     adapt = partial(_published, passes=1)
     return {
         f"HFSAD active {probability:g}": AdaptedMethod(
-            adapt, tree_signal_error, bernoulli(probability)
+            adapt, measures.tree_signal_error, bernoulli(probability)
         )
         for probability in (0.3, 0.5, 0.7, 1.0)
     }
@@ -158,42 +134,52 @@ def _depth_methods(settings: Settings, swept: jax.Array) -> dict[str, Any]:
 
 SERVERS = (0, 0, 0, 1, 2)
 """The cluster of each edge server in the experiment on personal models."""
+PERSONAL = {
+    "clients_per_server": 10,
+    "strangers": 2,
+    "dim": 10,
+    "distinct": 3,
+    "difference": 2.0,
+    "noise": 0.5,
+    "outliers": 0.1,
+}
 
 
 def _personal_problem(settings: Settings, samples: jax.Array, key: jax.Array) -> Any:
-    return draw_robust_regression(
+    return problems.draw_robust_regression(
         key,
         samples,
         servers=SERVERS,
-        clients_per_server=settings["clients_per_server"],
-        strangers=settings["strangers"],
-        dim=settings["dim"],
-        distinct=settings["distinct"],
-        difference=settings["difference"],
         most_samples=int(max(settings["samples"])),
-        noise=settings["noise"],
-        outliers=settings["outliers"],
+        **{name: settings[name] for name in PERSONAL},
     )
 
 
-def _linked(penalty: Any, above: Any | None = None) -> SolverMethod:
-    """Tie clients with one penalty to their edge servers, and these with another to the cloud."""
-    links = [tree_link(1.0, 3.0, penalty), tree_link(5.0, 3.0, penalty if above is None else above)]
-    solver = hierarchical_admm(links[0], links[1:], client_update="linearized", personal=True)
-    return SolverMethod(solver, personal_error)
+_personal = partial(solvers.hierarchical_admm, client_update="linearized", personal=True)
+
+
+def _linked(penalty: Any) -> SolverMethod:
+    """Tie clients to their edge servers, and these to the cloud."""
+    clients, servers = (solvers.tree_link(sigma, 3.0, penalty) for sigma in (1.0, 5.0))
+    return SolverMethod(_personal(clients, [servers]), measures.personal_error)
 
 
 def _one_model(problem: Any, tree: trees.Tree, apart: bool) -> tuple[Any, Any]:
     """Tie all clients of an edge server exactly, and all edge servers, or none (`apart`)."""
-    clients, servers = consensus_links(tree, 2.0)
+    clients, servers = solvers.consensus_links(tree, 2.0)
     if apart:
         servers = replace(servers, penalty=penalties.zero())
-    solver = hierarchical_admm(clients, [servers], client_update="linearized", personal=True)
-    return replace(problem, tree=tree), solver
+    return replace(problem, tree=tree), _personal(clients, [servers])
+
+
+def _exactly(tree: trees.Tree, apart: bool) -> AdaptedMethod:
+    adapt = partial(_one_model, tree=tree, apart=apart)
+    return AdaptedMethod(adapt, measures.personal_error)
 
 
 def _clusters_as_servers(settings: Settings) -> trees.Tree:
-    cluster = clusters_of_clients(SERVERS, settings["clients_per_server"], settings["strangers"])
+    clients, strangers = settings["clients_per_server"], settings["strangers"]
+    cluster = problems.clusters_of_clients(SERVERS, clients, strangers)
     return trees.from_nested(
         [np.flatnonzero(cluster == number).tolist() for number in range(cluster.max() + 1)]
     )
@@ -201,17 +187,14 @@ def _clusters_as_servers(settings: Settings) -> trees.Tree:
 
 def _personal_methods(settings: Settings, swept: jax.Array) -> dict[str, Any]:
     pooled = trees.from_counts([settings["clients_per_server"]] * len(SERVERS))
-    oracle = _clusters_as_servers(settings)
     return {
         "MCP links": _linked(penalties.mcp(0.3, 6.0)),
         "SCAD links": _linked(penalties.scad(0.3, 4.0)),
         "l1 links 0.1": _linked(penalties.l1(0.1)),
         "l1 links 0.2": _linked(penalties.l1(0.2)),
         "local": _linked(penalties.zero()),
-        "one model": AdaptedMethod(partial(_one_model, tree=pooled, apart=False), personal_error),
-        "clusters known": AdaptedMethod(
-            partial(_one_model, tree=oracle, apart=True), personal_error
-        ),
+        "one model": _exactly(pooled, apart=False),
+        "clusters known": _exactly(_clusters_as_servers(settings), apart=True),
     }
 
 
@@ -268,15 +251,7 @@ EXPERIMENTS: Sequence[Experiment] = (
             "numbers_up": COSTS["numbers_up"],
             "numbers_down": COSTS["numbers_down"],
         },
-        settings={
-            "clients_per_server": 10,
-            "strangers": 2,
-            "dim": 10,
-            "distinct": 3,
-            "difference": 2.0,
-            "noise": 0.5,
-            "outliers": 0.1,
-        },
+        settings=PERSONAL,
         shown=("MCP links", "SCAD links", "l1 links 0.1", "local", "one model", "clusters known"),
         figure=partial(
             figures.panels_figure, metrics=("error", "agreement"), logarithmic=("error",)

@@ -22,7 +22,7 @@ from fedjax_admm.problems import (
     with_loss,
 )
 from fedjax_admm.trials.experiments._catalogue import texts
-from fedjax_admm.trials.experiments._experiment import Experiment, Settings, Sweep
+from fedjax_admm.trials.experiments._experiment import Experiment, Settings, Sweep, setting_at
 from fedjax_admm.trials.experiments._zcdp_methods import (
     RECIPES as RECIPES,
     TaskMethod,
@@ -39,11 +39,12 @@ from fedjax_admm.trials.experiments._zcdp_settings import (
     P_ADMM,
     PUBLISHED,
     TASKS,
+    TUNED,
     UNACCOUNTED,
     ZCDP,
     PrivateSetting as PrivateSetting,
+    Table,
     nearest,
-    tuned,
 )
 from fedjax_admm.trials.figures import task_curves_figure, task_sweep_figure
 
@@ -91,62 +92,30 @@ def draw_tasks(
     }
 
 
-def _problem(settings: Settings, value: Any, key: jax.Array) -> dict[str, ConsensusRegression]:
-    return draw_tasks(settings, key)
-
-
-def _shifted_problem(
-    settings: Settings, shift: Any, key: jax.Array
-) -> dict[str, ConsensusRegression]:
-    return draw_tasks(settings, key, shift)
+def _problem(settings: Settings, swept: Any, key: jax.Array) -> dict[str, ConsensusRegression]:
+    return draw_tasks(settings, key, setting_at({"shift": 0.0, **settings}, "shift", swept))
 
 
 # --- methods of every experiment ---
 
 
-def _tuned(task: str, method: str) -> Callable[[float], tuple[PrivateSetting, float]]:
-    """Return the choice of the setting that was found at the nearest tuned epsilon."""
-    return lambda epsilon: (tuned(task, method, epsilon), epsilon)
+def _methods(
+    settings: Settings, value: Any, *, swept: str, names: Sequence[str], found: Table | None = None
+) -> dict[str, TaskMethod]:
+    """Return private methods with the settings of a table, or tuned ones where it has none."""
+    table = {**TUNED, **(found or {})}
 
+    def choice(pair: tuple[str, str]) -> Callable[[float], tuple[PrivateSetting, float]]:
+        def at(each: float) -> tuple[PrivateSetting, float]:
+            epsilon = each if swept == "epsilon" else settings["epsilon"]
+            setting = nearest(table[pair], each if swept == "shift" else epsilon)
+            return (setting._replace(tau=each) if swept == "tau" else setting), epsilon
 
-def _curve_methods(settings: Settings, epsilon: Any) -> dict[str, TaskMethod]:
-    def choice(task, method):
-        table = PUBLISHED.get((task, method))
-        if table is None:
-            return _tuned(task, method)
-        return lambda each: (nearest(table, each), each)
+        return at
 
-    pairs = [(task, method) for task in TASKS for method in (ZCDP, ADVANCED, GRAD)]
-    pairs += [("ridge", P_ADMM)]
-    return methods_at(settings, "epsilon", epsilon, {pair: choice(*pair) for pair in pairs})
-
-
-def _tradeoff_methods(settings: Settings, epsilon: Any) -> dict[str, TaskMethod]:
-    pairs = [(task, method) for task in TASKS for method in (ZCDP, ADVANCED, BASIC, GRAD)]
-    pairs += [("ridge", P_ADMM)]
-    return methods_at(settings, "epsilon", epsilon, {pair: _tuned(*pair) for pair in pairs})
-
-
-def _tau_methods(settings: Settings, tau: Any) -> dict[str, TaskMethod]:
-    epsilon = settings["epsilon"]
-
-    def choice(task, method):
-        setting = tuned(task, method, epsilon)
-        return lambda each: (setting._replace(tau=each), epsilon)
-
-    pairs = [(task, method) for task in TASKS for method in (ZCDP, GRAD)]
-    return methods_at(settings, "tau", tau, {pair: choice(*pair) for pair in pairs})
-
-
-def _shift_methods(settings: Settings, shift: Any) -> dict[str, TaskMethod]:
-    epsilon = settings["epsilon"]
-
-    def choice(task, method):
-        table = HETEROGENEOUS[task, method]
-        return lambda each: (nearest(table, each), epsilon)
-
-    pairs = [(task, method) for task in TASKS for method in (ZCDP, GRAD)]
-    return methods_at(settings, "shift", shift, {pair: choice(*pair) for pair in pairs})
+    pairs = [(task, method) for task in TASKS for method in names]
+    pairs += [("ridge", P_ADMM)] * (swept == "epsilon")
+    return methods_at(settings, swept, value, {pair: choice(pair) for pair in pairs})
 
 
 EQUAL_SPEED = {
@@ -254,19 +223,19 @@ EXPERIMENTS: Sequence[Experiment] = (
     _experiment(
         **TEXTS["zcdp-curves"],
         sweep=Sweep("epsilon", "epsilon", (1.0, 8.0)),
-        methods=_curve_methods,
+        methods=partial(_methods, swept="epsilon", names=(ZCDP, ADVANCED, GRAD), found=PUBLISHED),
         figure=CURVES_FIGURE,
         records=200,
     ),
     _experiment(
         **TEXTS["zcdp-tradeoff"],
         sweep=Sweep("epsilon", "epsilon", EPSILONS),
-        methods=_tradeoff_methods,
+        methods=partial(_methods, swept="epsilon", names=(ZCDP, ADVANCED, BASIC, GRAD)),
     ),
     _experiment(
         **TEXTS["zcdp-tau"],
         sweep=Sweep("tau", "tau", (0.9, 0.95, 0.97, 0.98, 0.985, 0.99, 0.995, 1.0)),
-        methods=_tau_methods,
+        methods=partial(_methods, swept="tau", names=(ZCDP, GRAD)),
         figure=partial(SWEEP_FIGURE, logarithmic=False),
         settings={**COMMON, "epsilon": 4.0},
     ),
@@ -309,8 +278,7 @@ EXPERIMENTS: Sequence[Experiment] = (
     _experiment(
         **TEXTS["zcdp-heterogeneous"],
         sweep=Sweep("shift", "deviation of the clients' true models", (0.0, 0.5, 1.0, 2.0)),
-        problem=_shifted_problem,
-        methods=_shift_methods,
+        methods=partial(_methods, swept="shift", names=(ZCDP, GRAD), found=HETEROGENEOUS),
         figure=partial(SWEEP_FIGURE, logarithmic=False),
         settings={**COMMON, "epsilon": 8.0},
     ),

@@ -9,6 +9,7 @@ import pytest
 
 import fedjax_admm as fa
 from fedjax_admm import InputError, messages
+from fedjax_admm.trials.experiments._tuning import Setting
 from fedjax_admm.trials.experiments.messages import (
     _attacked as attacked,
     _by_number as by_number,
@@ -16,7 +17,6 @@ from fedjax_admm.trials.experiments.messages import (
     byzantine,
     delay,
 )
-from fedjax_admm.trials.experiments.peers._roster import Setting
 from fedjax_admm.trials.figures import attacks_figure, delays_figure
 from tests.trials.results.made import made
 
@@ -59,7 +59,7 @@ def test_rules_are_told_how_many_liars_to_expect():
     assert (krum.bad, multi.bad, multi.kept) == (8, 8, 13)
     assert float(trimmed.share) == pytest.approx(0.4)
     krum.check(21)  # as many as it needs
-    for senders in {target.senders(BYZANTINE.defaults()) for target in attacked.TARGETS.values()}:
+    for senders in {BYZANTINE.settings[target.senders] for target in attacked.TARGETS.values()}:
         attacked.aggregators(senders, byzantine.EXPECTED, attacked.Radii(1.0, 1.0))[4].check(
             senders
         )
@@ -127,7 +127,7 @@ def test_a_method_by_number_is_the_solver_with_that_attack_and_rule():
     alone = attacked.TARGETS["FedADMM"].build(
         asked.problem,
         method.chosen,
-        messages.exchange(
+        exchange=messages.exchange(
             attack=messages.inner_product_manipulation(who=asked.byzantine),
             aggregator=messages.geometric_median(),
         ),
@@ -158,7 +158,7 @@ def test_without_delay_it_is_the_solver_alone(name):
     setting = Setting(*map(jnp.asarray, late.SOLVERS[name].grid()[3]))
     zero = jnp.zeros((), jnp.int32)
     model = fa.run(
-        late.SOLVERS[name].build(setting, messages.exchange()),
+        late.SOLVERS[name].build(setting, exchange=messages.exchange()),
         asked.problem,
         jax.random.key(5),
         rounds=12,

@@ -10,6 +10,7 @@ import pytest
 
 from fedjax_admm import InputError
 from fedjax_admm.penalties import mcp, zero
+from fedjax_admm.trials.experiments import _tuning as tuning
 from fedjax_admm.trials.experiments.peers import (
     _pinball as pinballs,
     _roster as roster,
@@ -111,8 +112,8 @@ def test_everybody_is_tuned_alike(module):
     ("value", "first"), [(0.1, 1.0), (0.0, 3.0), (0.2, 1.0), (0.3, 2.0), (50.0, 2.0)]
 )
 def test_a_value_between_gets_the_setting_of_the_nearest(value, first):
-    grid = [roster.Setting(1.0, 5.0), roster.Setting(2.0, 6.0), roster.Setting(3.0, 7.0)]
-    choose = jax.jit(lambda v: roster.chosen_setting(grid, {0.1: 0, 0.5: 1, 0.0: 2}, v))
+    grid = [tuning.Setting(1.0, 5.0), tuning.Setting(2.0, 6.0), tuning.Setting(3.0, 7.0)]
+    choose = jax.jit(lambda v: tuning.chosen_setting(grid, {0.1: 0, 0.5: 1, 0.0: 2}, v))
     found = choose(jnp.float32(value))
     assert float(found.first) == first
     assert float(found.second) == first + 4

@@ -7,6 +7,7 @@ have them from it. Where GTSAM is installed, its batch with the same odometry is
 ranges as measured, and divided by the scale. The true path is only compared.
 """
 
+from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from functools import cache, partial
 from pathlib import Path
@@ -29,13 +30,6 @@ from fedjax_admm.trials.experiments._experiment import Experiment, Settings, Swe
 from fedjax_admm.trials.experiments._methods import DirectMethod, SolverMethod
 from fedjax_admm.trials.experiments.localization import _gtsam
 from fedjax_admm.trials.tables._kits import KitLog, read_kit
-
-METRICS = {
-    "error": "localisation error (m)",
-    "failure": "share of trials above 3 m",
-    "numbers_up": "numbers sent by all clients",
-    "numbers_down": "numbers sent to all clients",
-}
 
 
 def load(data: str) -> tuple[KitLog, str]:
@@ -143,20 +137,8 @@ def _problem(settings: Settings, corrected: jax.Array, key: jax.Array) -> PlazaW
     return PlazaWindow(**vars(problem), **paths)
 
 
-def _refined(loss: Any, problem: PlazaWindow) -> jax.Array:
-    return regions.refine(problem, problem.start, loss).position
-
-
-def _squared(problem: PlazaWindow) -> jax.Array:
-    return _refined(losses.squared(), problem)
-
-
-def _huber(problem: PlazaWindow) -> jax.Array:
-    return _refined(losses.huber(1.345), problem)
-
-
-def _soft_l1(problem: PlazaWindow) -> jax.Array:
-    return _refined(regions.soft_l1(), problem)
+def _refined(build: Callable[[], Any], problem: PlazaWindow) -> jax.Array:
+    return regions.refine(problem, problem.start, build()).position
 
 
 def _path_of(name: str, problem: PlazaWindow) -> jax.Array:
@@ -168,7 +150,12 @@ _PATHS = {
     "by_odometry": "path by odometry",
     "by_gtsam": "GTSAM's batch",
 }
-_OF = {name: partial(_path_of, name) for name in _PATHS}
+_DIRECT = {
+    "least squares": partial(_refined, losses.squared),
+    "Huber": partial(_refined, partial(losses.huber, 1.345)),
+    "soft l1": partial(_refined, regions.soft_l1),
+    **{called: partial(_path_of, name) for name, called in _PATHS.items()},
+}
 
 
 def _paths() -> list[str]:
@@ -177,16 +164,15 @@ def _paths() -> list[str]:
 
 
 def _methods(settings: Settings, corrected: jax.Array) -> dict[str, Any]:
-    direct = {
-        "least squares": _squared,
-        "Huber": _huber,
-        "soft l1": _soft_l1,
-        **{_PATHS[name]: _OF[name] for name in _paths()},
-    }
+    missing = {_PATHS[name] for name in _PATHS.keys() - set(_paths())}
     return {
         "FSMDM": SolverMethod(fsmdm(), localization_error),
         "FSMDM tuned": SolverMethod(fsmdm("tuned"), localization_error),
-        **{name: DirectMethod(solve, position_error) for name, solve in direct.items()},
+        **{
+            name: DirectMethod(solve, position_error)
+            for name, solve in _DIRECT.items()
+            if name not in missing
+        },
     }
 
 
@@ -201,7 +187,7 @@ def _without_gtsam(settings: Settings, rounds: int) -> str:
 EXPERIMENTS = (
     Experiment(
         **texts(__file__)["localization-plaza"],
-        metrics=METRICS,
+        metrics={"error": "localisation error (m)", "failure": "share of trials above 3 m"},
         sweep=Sweep("corrected", "whether offsets and the scale are found", (0.0, 1.0)),
         problem=_problem,
         methods=_methods,

@@ -22,29 +22,22 @@ from fedjax_admm.problems import localization
 from fedjax_admm.solvers import fed_admm, fed_subgradient, fsmdm, local_prox
 from fedjax_admm.trials import figures
 from fedjax_admm.trials.experiments._catalogue import texts
-from fedjax_admm.trials.experiments._experiment import ROUNDS, Experiment, Settings, Sweep
+from fedjax_admm.trials.experiments._experiment import (
+    ROUNDS,
+    Experiment,
+    Settings,
+    Sweep,
+    setting_at,
+)
 from fedjax_admm.trials.experiments._methods import Method, at_every_record, recorded_rounds
 from fedjax_admm.trials.results import MESSAGES, NONFINITE_ROUND
 
-METRICS = {
-    "error": "localisation error (m)",
-    "regret": "regret against the true path (m per sample)",
-    "numbers_up": "numbers sent by all clients",
-    "numbers_down": "numbers sent to all clients",
-}
 PER_SAMPLE = (1, 4, 16)
 
 
-def _by_speed(settings: Settings, speed: jax.Array, key: jax.Array) -> Any:
-    return _problems(settings, speed, settings["absent"], key)
-
-
-def _by_absence(settings: Settings, absent: jax.Array, key: jax.Array) -> Any:
-    return _problems(settings, settings["speed"], absent, key)
-
-
-def _problems(settings: Settings, speed: Any, absent: Any, key: jax.Array) -> Any:
+def _problem(settings: Settings, swept: jax.Array, key: jax.Array) -> Any:
     """Return the problems of all samples, with a leading axis."""
+    speed, absent = (setting_at(settings, name, swept) for name in ("speed", "absent"))
     absent = number("absent", absent, at_least=0, at_most=1)
     outage = number("outage", settings["outage"], at_least=1)
     clients, half, samples = settings["clients"], settings["half_width"], settings[ROUNDS]
@@ -176,14 +169,25 @@ _SETTINGS = {
     "rho": 0.3,
     "step": 3.0,
 }
-_SPEEDS = Sweep("speed", "speed of the target (m per sample)", (0.1, 0.3, 1.0, 3.0))
-_ABSENCES = Sweep("absent", "share of anchors absent", (0.0, 0.3, 0.6, 0.8))
+_SWEEPS = {
+    "localization-tracking": (
+        Sweep("speed", "speed of the target (m per sample)", (0.1, 0.3, 1.0, 3.0)),
+        {"absent": 0.3},
+    ),
+    "localization-dropouts": (
+        Sweep("absent", "share of anchors absent", (0.0, 0.3, 0.6, 0.8)),
+        {"speed": 1.0},
+    ),
+}
 EXPERIMENTS = tuple(
     Experiment(
         **texts(__file__)[name],
-        metrics=METRICS,
+        metrics={
+            "error": "localisation error (m)",
+            "regret": "regret against the true path (m per sample)",
+        },
         sweep=sweep,
-        problem=problem,
+        problem=_problem,
         methods=_methods,
         settings=_SETTINGS | settings,
         rounds=200,
@@ -192,8 +196,5 @@ EXPERIMENTS = tuple(
         shown=_SHOWN,
         figure=partial(figures.sweep_figure, metric="error", floor=1e-1),
     )
-    for name, sweep, problem, settings in (
-        ("localization-tracking", _SPEEDS, _by_speed, {"absent": 0.3}),
-        ("localization-dropouts", _ABSENCES, _by_absence, {"speed": 1.0}),
-    )
+    for name, (sweep, settings) in _SWEEPS.items()
 )

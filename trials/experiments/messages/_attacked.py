@@ -23,61 +23,19 @@ import jax
 import jax.numpy as jnp
 from jax.typing import ArrayLike
 
-from fedjax_admm import penalties, trees
+from fedjax_admm import messages, problems, solvers, trees
 from fedjax_admm._checks import count, number
 from fedjax_admm._pytrees import pytree_dataclass
 from fedjax_admm.kernels import safe_norm
-from fedjax_admm.messages import (
-    Aggregator,
-    Attack,
-    Exchange,
-    a_little_is_enough,
-    centred_clipping,
-    constant_message,
-    coordinate_median,
-    exchange,
-    geometric_median,
-    inner_product_manipulation,
-    krum,
-    mean,
-    mimic,
-    multi_krum,
-    no_attack,
-    norm_bounding,
-    scaled_noise,
-    sign_flip,
-    stale_replay,
-    trimmed_mean,
-)
-from fedjax_admm.problems import (
-    RobustRegression,
-    cauchy_noise,
-    draw_localization,
-    federated,
-    flip_labels,
-)
-from fedjax_admm.solvers import (
-    consensus_links,
-    fed_admm,
-    fed_avg,
-    fsmdm,
-    hierarchical_admm,
-    local_prox,
-)
 from fedjax_admm.trials.experiments._experiment import Settings
-from fedjax_admm.trials.experiments._methods import Method
+from fedjax_admm.trials.experiments._tuning import ONLY, STEPS, between
 from fedjax_admm.trials.experiments.messages._by_number import (
     AnAggregator,
     AnAttack,
-    run_measured,
+    SoughtMethod,
 )
-from fedjax_admm.trials.experiments.messages._tasks import Data, draw_data
-from fedjax_admm.trials.experiments.peers._pinball import (
-    PinballProx,
-    minimize_together,
-    pinball,
-)
-from fedjax_admm.trials.experiments.peers._roster import ONLY, between
+from fedjax_admm.trials.experiments.messages._tasks import draw_data, least_deviations
+from fedjax_admm.trials.experiments.peers._pinball import pinball_problem
 
 AGGREGATORS = (
     "mean",
@@ -107,10 +65,8 @@ SHOWN = {
 }
 """Task -> the attacks on it."""
 PASSES = 3
-STEPS = 5
 AGE = 20
 """How old, in messages, is what a stale replay says."""
-_REFERENCE = 1000
 _ROUNDING = 1e-5
 
 
@@ -135,8 +91,8 @@ class Target(NamedTuple):
     """A task: what is drawn, who solves it, and the numbers of attackers and aggregators."""
 
     draw: Callable[[Settings, Any, jax.Array], Attackable]
-    build: Callable[[Any, Any, Exchange], Any]  # (problem, number, exchange) -> solver
-    senders: Callable[[Settings], int]  # among whom there are Byzantine senders
+    build: Callable[..., Any]  # (problem, number, exchange=) -> solver
+    senders: str  # the setting that says among how many there are Byzantine senders
     reach: float  # how far noise and constant messages are off, in the unit of the messages
     grid: tuple[float, ...]  # values of the solver's number that are tried
     radii: tuple[float, ...]  # of clipping and bounding that are tried
@@ -149,39 +105,26 @@ def first_of(share: Any, number_of_all: int) -> jax.Array:
 
 
 def _cube(settings: Settings, share: Any, key: jax.Array) -> Attackable:
-    noise = cauchy_noise(number("noise", settings["noise"], at_least=0))
-    problem = draw_localization(key, noise, clients=settings["sensors"])
+    noise = problems.cauchy_noise(number("noise", settings["noise"], at_least=0))
+    problem = problems.draw_localization(key, noise, clients=settings["sensors"])
     byzantine = first_of(share, settings["sensors"])
     target = jnp.asarray(problem.target)
     return Attackable(problem, problem, byzantine, target, jnp.ones((), target.dtype))
 
 
-def _honest_minimiser(data: Data, honest: jax.Array) -> jax.Array:
-    """Return the minimiser of the absolute deviations of some clients, shape (dim,)."""
-    x, y = data.x.reshape(-1, data.x.shape[-1]), data.y.ravel()
-    counts = jnp.repeat(honest, data.y.shape[1])
-    halves = jnp.full_like(y, 0.5)
-    return minimize_together(x, y, halves, counts, penalties.zero(), _REFERENCE)
-
-
 def _star(settings: Settings, share: Any, key: jax.Array) -> Attackable:
     data = draw_data(settings, key)
     byzantine = first_of(share, settings["clients"])
-    problem = federated(
-        pinball,
-        {"x": data.x, "y": data.y, "tau": jnp.full_like(data.y, 0.5)},
-        jnp.zeros(data.x.shape[-1], data.x.dtype),
-        optimizer=PinballProx(data.y.shape[1], PASSES),
-    )
-    false, _ = flip_labels(problem, who=byzantine, label="y")
-    solution = _honest_minimiser(data, ~byzantine)
+    problem = pinball_problem(data.x, data.y, 0.5, PASSES)
+    false, _ = problems.flip_labels(problem, who=byzantine, label="y")
+    solution = least_deviations(data.x, data.y, ~byzantine)
     return Attackable(problem, false, byzantine, solution, safe_norm(solution))
 
 
 def _tree(settings: Settings, share: Any, key: jax.Array) -> Attackable:
     edges, each = count("edges", settings["edges"]), count("below", settings["below"])
     data = draw_data({**settings, "clients": edges * each}, key)
-    problem = RobustRegression(
+    problem = problems.RobustRegression(
         jnp.swapaxes(data.x, 1, 2),
         data.y,
         jnp.ones_like(data.y),
@@ -189,39 +132,34 @@ def _tree(settings: Settings, share: Any, key: jax.Array) -> Attackable:
         jnp.zeros(data.x.shape[-1], data.x.dtype),
     )
     captured = first_of(share, edges)
-    honest = ~jnp.repeat(captured, each)
-    solution = _honest_minimiser(data, honest)
+    solution = least_deviations(data.x, data.y, ~jnp.repeat(captured, each))
     links = jnp.concatenate([jnp.zeros(edges * each, bool), captured])
     return Attackable(problem, problem, links, solution, safe_norm(solution))
 
 
-def _fsmdm(problem: Any, chosen: Any, exchange: Exchange) -> Any:
-    return fsmdm("tuned", exchange=exchange)
+def _fsmdm(problem: Any, chosen: Any, **more: Any) -> Any:
+    return solvers.fsmdm("tuned", **more)
 
 
-def _fed_admm(problem: Any, rho: Any, exchange: Exchange) -> Any:
-    return fed_admm(rho, local=local_prox(), exchange=exchange)
+def _fed_admm(problem: Any, rho: Any, **more: Any) -> Any:
+    return solvers.fed_admm(rho, local=solvers.local_prox(), **more)
 
 
-def _fed_avg(problem: Any, rate: Any, exchange: Exchange) -> Any:
-    return fed_avg(rate, local_steps=STEPS, exchange=exchange)
+def _fed_avg(problem: Any, rate: Any, **more: Any) -> Any:
+    return solvers.fed_avg(rate, local_steps=STEPS, **more)
 
 
-def _hfsad(problem: Any, weight: Any, exchange: Exchange) -> Any:
-    clients, *servers = consensus_links(problem.tree, weight)
-    return hierarchical_admm(clients, servers, client_update="linearized", exchange=exchange)
+def _hfsad(problem: Any, weight: Any, **more: Any) -> Any:
+    clients, *servers = solvers.consensus_links(problem.tree, weight)
+    return solvers.hierarchical_admm(clients, servers, client_update="linearized", **more)
 
 
 _LENGTHS = between(0.03, 10.0, 12)
 TARGETS = {
-    "FSMDM": Target(_cube, _fsmdm, lambda s: s["sensors"], 30.0, ONLY, between(0.3, 100.0, 12)),
-    "HFSAD": Target(_tree, _hfsad, lambda s: s["edges"], 10.0, between(0.1, 10.0, 12), _LENGTHS),
-    "FedADMM": Target(
-        _star, _fed_admm, lambda s: s["clients"], 10.0, between(0.3, 30.0, 12), _LENGTHS
-    ),
-    "FedAvg": Target(
-        _star, _fed_avg, lambda s: s["clients"], 10.0, between(0.001, 0.1, 12), _LENGTHS
-    ),
+    "FSMDM": Target(_cube, _fsmdm, "sensors", 30.0, ONLY, between(0.3, 100.0, 12)),
+    "HFSAD": Target(_tree, _hfsad, "edges", 10.0, between(0.1, 10.0, 12), _LENGTHS),
+    "FedADMM": Target(_star, _fed_admm, "clients", 10.0, between(0.3, 30.0, 12), _LENGTHS),
+    "FedAvg": Target(_star, _fed_avg, "clients", 10.0, between(0.001, 0.1, 12), _LENGTHS),
 }
 """What a task is called -> what it is."""
 
@@ -240,38 +178,38 @@ def draw_problems(settings: Settings, share: Any, key: jax.Array) -> dict[str, A
     }
 
 
-def attacks(byzantine: jax.Array, reach: float) -> tuple[Attack, ...]:
+def attacks(byzantine: jax.Array, reach: float) -> tuple[messages.Attack, ...]:
     """Return the attacks in the order of `ATTACKS`; who has false labels tells the truth."""
     who: dict[str, Any] = {"who": byzantine}
     return (
-        sign_flip(**who),
-        scaled_noise(deviation=reach, around="mean", **who),
-        constant_message(value=reach, **who),
-        mimic(**who),
-        a_little_is_enough(**who),
-        inner_product_manipulation(**who),
-        stale_replay(age=AGE, **who),
-        no_attack(),
+        messages.sign_flip(**who),
+        messages.scaled_noise(deviation=reach, around="mean", **who),
+        messages.constant_message(value=reach, **who),
+        messages.mimic(**who),
+        messages.a_little_is_enough(**who),
+        messages.inner_product_manipulation(**who),
+        messages.stale_replay(age=AGE, **who),
+        messages.no_attack(),
     )
 
 
-def aggregators(senders: int, expected: float, radii: Radii) -> tuple[Aggregator, ...]:
+def aggregators(senders: int, expected: float, radii: Radii) -> tuple[messages.Aggregator, ...]:
     """Return the aggregators in the order of `AGGREGATORS`, which expect a share of bad senders."""
     bad = int(expected * senders * (1 + _ROUNDING))
     return (
-        mean(),
-        coordinate_median(),
-        trimmed_mean(expected),
-        geometric_median(),
-        krum(bad),
-        multi_krum(bad, senders - bad),
-        centred_clipping(radii.clipping),
-        norm_bounding(radii.bounding),
+        messages.mean(),
+        messages.coordinate_median(),
+        messages.trimmed_mean(expected),
+        messages.geometric_median(),
+        messages.krum(bad),
+        messages.multi_krum(bad, senders - bad),
+        messages.centred_clipping(radii.clipping),
+        messages.norm_bounding(radii.bounding),
     )
 
 
 @pytree_dataclass
-class Attacked(Method):
+class Attacked(SoughtMethod):
     """A task with an attack and an aggregator."""
 
     attack: jax.Array  # shape=(), int32: its place among those `SHOWN` on the task
@@ -282,17 +220,12 @@ class Attacked(Method):
     senders: int = field(metadata={"static": True})
     task: str = field(metadata={"static": True})
 
-    in_turn = True
-
-    def __call__(self, problem, key, rounds, every):
-        """Run the solver; "error" is that of the server's model."""
-        asked = problem[self.task]
-        problem, solver, key = self.posed(problem, key, rounds)
-        return run_measured(solver, problem, key, rounds, every, asked.solution, asked.unit)
+    def sought(self, problem):
+        """Return the task's problem and its solution."""
+        return problem[self.task]
 
     def posed(self, problem, key, rounds):
         """Return the task's problem with the labels of this attack, and its solver."""
-        key = jax.random.clone(key)  # methods that run in turn have the same draws
         asked = problem[self.task]
         solved = asked.problem
         if "label flip" in SHOWN[self.task]:
@@ -306,13 +239,7 @@ class Attacked(Method):
         """Return the solver of a problem, among Byzantine senders."""
         target = TARGETS[self.task]
         lies = dict(zip(ATTACKS, attacks(byzantine, target.reach), strict=True))
-        lies = tuple(lies[name] for name in SHOWN[self.task])
+        attack = AnAttack(tuple(lies[name] for name in SHOWN[self.task]), self.attack)
         rules = aggregators(self.senders, self.expected, self.radii)
-        return target.build(
-            problem,
-            self.chosen,
-            exchange(
-                attack=AnAttack(lies, self.attack),
-                aggregator=AnAggregator(rules, self.aggregator),
-            ),
-        )
+        told = messages.exchange(attack=attack, aggregator=AnAggregator(rules, self.aggregator))
+        return target.build(problem, self.chosen, exchange=told)

@@ -13,11 +13,9 @@ import jax.numpy as jnp
 from jax.flatten_util import ravel_pytree
 
 from fedjax_admm._pytrees import pytree_dataclass
-from fedjax_admm._run._rounds import run
 from fedjax_admm.kernels import safe_norm
 from fedjax_admm.messages import Aggregator, Attack, Channel, Delay
-from fedjax_admm.trials.experiments._methods import recorded
-from fedjax_admm.trials.results import NONFINITE_ROUND
+from fedjax_admm.trials.experiments._methods import Method, SolverMethod
 
 
 @pytree_dataclass
@@ -149,26 +147,23 @@ class ADelay:
         return jax.lax.switch(self.place, ways, key, index)
 
 
-def run_measured(
-    solver: Any,
-    problem: Any,
-    key: jax.Array,
-    rounds: int,
-    every: int,
-    solution: jax.Array,
-    unit: jax.Array,
-) -> dict[str, jax.Array]:
-    """Run a solver; "error" is the distance of its model from the solution (dim,), in a unit."""
+class SoughtMethod(Method):
+    """A method whose error is the distance of the model from a solution that is known."""
 
-    def advance(start, rounds, every):
-        result = run(solver, problem, key, rounds=rounds, measure=_model, every=every, start=start)
-        return result.state, {**result.trace, NONFINITE_ROUND: result.status.nonfinite[None]}
+    in_turn = True
 
-    _, trace = recorded(advance, None, rounds, every)
-    bad, models = trace.pop(NONFINITE_ROUND), trace.pop("model")
-    trace.pop("round", None)
-    error = safe_norm(models - solution[None]) / unit
-    return {**trace, "error": error, NONFINITE_ROUND: bad[jnp.argmax(bad > 0)]}
+    def sought(self, problem):
+        """Return what is asked of the method: with a solution, and the unit of the error."""
+        raise NotImplementedError
+
+    def __call__(self, problem, key, rounds, every):
+        """Run the solver; "error" is that of the server's model."""
+        asked = self.sought(problem)
+        # A clone: methods that run in turn have the same draws.
+        problem, solver, key = self.posed(problem, jax.random.clone(key), rounds)
+        trace = SolverMethod(solver, _model)(problem, key, rounds, every)
+        error = safe_norm(trace.pop("model") - asked.solution[None]) / asked.unit
+        return {**trace, "error": error}
 
 
 def _model(solver: Any, problem: Any, state: Any) -> dict[str, jax.Array]:

@@ -29,51 +29,31 @@ published schedules it reached 1e-2 in 300 rounds, compressed or not.
 """
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import KW_ONLY, dataclass
 from functools import partial
-from itertools import product
 from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
 
-from fedjax_admm import graphs, penalties, trees
+from fedjax_admm import graphs, penalties, problems, solvers, trees
 from fedjax_admm._checks import count, default_float, number
 from fedjax_admm._run._rounds import run
 from fedjax_admm.direct import locate_centrally
 from fedjax_admm.losses import absolute
 from fedjax_admm.measures import completion_objective
-from fedjax_admm.messages import Exchange
 from fedjax_admm.privacy import exact_release
-from fedjax_admm.problems import (
-    ConsensusRegression,
-    cauchy_noise,
-    draw_localization,
-    draw_networked_regression,
-    federated,
-    matrix_completion,
-)
 from fedjax_admm.ratings import Shape, draw_ratings, given_start
 from fedjax_admm.schedules import constant, power_decay
-from fedjax_admm.solvers import (
-    FSMDM_PRESETS,
-    fed_admm,
-    fed_mc_admm,
-    fsmdm,
-    gtv_primal_dual,
-    hierarchical_admm,
-    local_gradient,
-    local_prox,
-    private_networked_admm,
-    scaffold,
-    tree_link,
-)
+from fedjax_admm.trials.experiments import _tuning
 from fedjax_admm.trials.experiments._experiment import Settings
-from fedjax_admm.trials.experiments.peers._pinball import PinballProx, minimize_together
-from fedjax_admm.trials.experiments.peers._roster import ONLY, Setting, between
+from fedjax_admm.trials.experiments._tuning import Setting, Tuned, between
+from fedjax_admm.trials.experiments.peers._pinball import (
+    heavy_noise,
+    minimize_together,
+    pinball_problem,
+)
 
-STEPS = 5
-"""Gradient steps of a client per round."""
 PASSES = 2
 """Passes of the prox of absolute deviations over a client's samples."""
 REFERENCE = 1000
@@ -100,30 +80,7 @@ class Data(NamedTuple):
 
     x: jax.Array  # shape=(clients, samples, dim)
     y: jax.Array  # shape=(clients, samples)
-    least: jax.Array  # shape=(): the least mean of absolute residuals, about
-
-
-@dataclass(frozen=True)
-class Task:
-    """A family of solvers on a problem; two numbers are tuned."""
-
-    draw: Callable[[Settings, Data, jax.Array], Posed]
-    build: Callable[[Any, Setting, Exchange | None], Any]  # (problem, setting, exchange) -> solver
-    objective: Callable[[Any, Any, Any], jax.Array]  # (solver, problem, state) -> shape ()
-    shape: Callable[[Settings], tuple[int, ...]]  # of a message
-    firsts: tuple[float, ...]
-    seconds: tuple[float, ...]
-    most: int = 300  # rounds, after which everything stays as it is
-    both_ways: bool = False  # whether a message stands for one each way along an edge
-    rank: int | None = None  # of low-rank messages, which some are no matrices for
-
-    def grid(self) -> list[Setting]:
-        """Return every setting that is tried."""
-        return [Setting(*pair) for pair in product(self.firsts, self.seconds)]
-
-
-def _vector(settings: Settings) -> tuple[int, ...]:
-    return (settings["dim"],)
+    best: jax.Array  # shape=(dim,): about the minimiser of the mean of absolute residuals
 
 
 # --- regression ---
@@ -138,28 +95,19 @@ def draw_data(settings: Settings, key: jax.Array) -> Data:
     models = jax.random.normal(model_key, (1, dim), dtype)
     models = models + shift / dim**0.5 * jax.random.normal(own_key, (clients, dim), dtype)
     x = jax.random.normal(x_key, (clients, samples, dim), dtype)
-    # Student's distribution with 2 degrees of freedom: half its chi-squared one is exponential.
-    tail = jax.random.exponential(tail_key, (clients, samples), dtype)
-    noise = 0.5 * jax.random.normal(bell_key, tail.shape, dtype) / jnp.sqrt(tail)
+    noise = heavy_noise(bell_key, tail_key, (clients, samples))
     y = jnp.einsum("csd,cd->cs", x, models, precision=_HIGHEST) + noise
-    found = minimize_together(
-        x.reshape(-1, dim),
-        y.ravel(),
-        jnp.full(y.size, 0.5, dtype),
-        jnp.ones(y.size, bool),
-        penalties.zero(),
-        REFERENCE,
-    )
-    data = Data(x, y, jnp.zeros((), dtype))
-    return data._replace(least=_absolute(data, found))
+    return Data(x, y, least_deviations(x, y, jnp.ones(clients, bool)))
+
+
+def least_deviations(x: jax.Array, y: jax.Array, who: jax.Array) -> jax.Array:
+    """Return the minimiser of the absolute deviations of some clients, shape (dim,)."""
+    present = jnp.repeat(who, y.shape[1])
+    return minimize_together(x, y, 0.5, present, penalties.zero(), REFERENCE)
 
 
 def _residuals(data: Data, w: jax.Array) -> jax.Array:
     return data.y - jnp.einsum("csd,d->cs", data.x, w, precision=_HIGHEST)
-
-
-def _absolute(data: Data, w: jax.Array) -> jax.Array:
-    return jnp.mean(jnp.abs(_residuals(data, w)))
 
 
 def _squared(data: Data, w: jax.Array) -> jax.Array:
@@ -167,11 +115,8 @@ def _squared(data: Data, w: jax.Array) -> jax.Array:
 
 
 def _posed_absolute(data: Data, problem: Any) -> Posed:
-    return Posed(problem, jnp.mean(jnp.abs(data.y)), data.least)
-
-
-def _absolute_loss(w: jax.Array, sample: Any) -> jax.Array:
-    return jnp.abs(sample["y"] - jnp.vdot(sample["x"], w, precision=_HIGHEST))
+    least = jnp.mean(jnp.abs(_residuals(data, data.best)))
+    return Posed(problem, jnp.mean(jnp.abs(data.y)), least)
 
 
 def _squared_loss(w: jax.Array, sample: Any) -> jax.Array:
@@ -179,49 +124,42 @@ def _squared_loss(w: jax.Array, sample: Any) -> jax.Array:
 
 
 def _star_absolute(settings: Settings, data: Data, key: jax.Array) -> Posed:
-    return _posed_absolute(data, _with_prox(data, None))
+    return _posed_absolute(data, pinball_problem(data.x, data.y, 0.5, PASSES))
 
 
-def _with_prox(data: Data, tree: trees.Tree | None) -> Any:
-    return federated(
-        _absolute_loss,
-        {"x": data.x, "y": data.y, "tau": jnp.full_like(data.y, 0.5)},
-        jnp.zeros(data.x.shape[-1], data.x.dtype),
-        topology=tree,
-        optimizer=PinballProx(data.y.shape[1], PASSES),
-    )
+def least_squares(data: Data) -> tuple[Any, jax.Array]:
+    """Return least squares on the data, and the solution of its normal equations.
 
-
-def solved(gram: jax.Array, right: jax.Array) -> jax.Array:
-    """Return the solution of normal equations, shape (dim,), by conjugate gradients.
-
-    The platform's solver, mapped over trials, can stop a program on several CPU devices.
+    It is found by conjugate gradients: the platform's solver, mapped over trials, can stop a
+    program on several CPU devices.
     """
+    start = jnp.zeros(data.x.shape[-1], data.x.dtype)
+    problem = problems.federated(_squared_loss, {"x": data.x, "y": data.y}, start)
+    gram = jnp.einsum("csi,csj->ij", data.x, data.x, precision=_HIGHEST)
+    right = jnp.einsum("csi,cs->i", data.x, data.y, precision=_HIGHEST)
     product = partial(jnp.matmul, gram, precision=_HIGHEST)
-    return jax.scipy.sparse.linalg.cg(product, right, tol=1e-7, maxiter=10 * right.shape[0])[0]
+    found = jax.scipy.sparse.linalg.cg(product, right, tol=1e-7, maxiter=10 * right.shape[0])
+    return problem, found[0]
 
 
 def _star_squared(settings: Settings, data: Data, key: jax.Array) -> Posed:
-    start = jnp.zeros(data.x.shape[-1], data.x.dtype)
-    problem = federated(_squared_loss, {"x": data.x, "y": data.y}, start)
-    gram = jnp.einsum("csi,csj->ij", data.x, data.x, precision=_HIGHEST)
-    right = jnp.einsum("csi,cs->i", data.x, data.y, precision=_HIGHEST)
-    best = solved(gram, right)
-    return Posed(problem, _squared(data, start), _squared(data, best))
+    problem, best = least_squares(data)
+    return Posed(problem, _squared(data, jnp.zeros_like(best)), _squared(data, best))
 
 
 def _tree_absolute(settings: Settings, data: Data, key: jax.Array) -> Posed:
     clients = settings["clients"]
     edges = count("edges", settings["edges"], at_most=clients)
     sizes = [clients // edges + (i < clients % edges) for i in range(edges)]
-    return _posed_absolute(data, _with_prox(data, trees.from_counts(sizes)))
+    tree = trees.from_counts(sizes)
+    return _posed_absolute(data, pinball_problem(data.x, data.y, 0.5, PASSES, topology=tree))
 
 
 def _graph_absolute(settings: Settings, data: Data, key: jax.Array) -> Posed:
     clients, samples = data.y.shape
     graph = graphs.from_edges(clients, ring_with_chords(clients))
     none = jnp.zeros((), data.x.dtype)
-    problem = ConsensusRegression(
+    problem = problems.ConsensusRegression(
         graph,
         data.x,
         data.y,
@@ -270,7 +208,7 @@ def _network(settings: Settings, data: Data, key: jax.Array) -> Posed:
     bridges = [(place, half + place) for place in range(0, half, -(-half // BRIDGES))]
     graph = graphs.from_edges(2 * half, [*one, *((half + a, half + b) for a, b in one), *bridges])
     models = jax.random.normal(model_key, (2, settings["dim"]), default_float())
-    problem = draw_networked_regression(
+    problem = problems.draw_networked_regression(
         data_key,
         graph,
         jnp.repeat(models, half, 0),
@@ -278,17 +216,16 @@ def _network(settings: Settings, data: Data, key: jax.Array) -> Posed:
         noise=0.5,
         share=ACCESSIBLE,
     )
-    return _by_reference(problem, _gtv(problem, Setting(3.0, 0.5), None), total_variation, run_key)
+    return _by_reference(problem, _gtv(Setting(3.0, 0.5), problem), total_variation, run_key)
 
 
 LAM = 0.1
 """Strength of the network Lasso."""
 
 
-def _gtv(problem: Any, setting: Setting, exchange: Exchange | None) -> Any:
-    return gtv_primal_dual(
-        problem, LAM, ratio=setting.first, margin=setting.second, **_said(exchange)
-    )
+def _gtv(setting: Setting, problem: Any, **more: Any) -> Any:
+    ratio, margin = setting
+    return solvers.gtv_primal_dual(problem, LAM, ratio=ratio, margin=margin, **more)
 
 
 def total_variation(solver: Any, problem: Any, state: Any) -> jax.Array:
@@ -315,14 +252,14 @@ def _ratings(settings: Settings, data: Data, key: jax.Array) -> Posed:
     clients, items = count("clients", settings["clients"]) // 4, settings["items"]
     users = USERS * clients
     ratings = draw_ratings(draw_key, Shape(users, items, users * items // 3))
-    problem = matrix_completion(ratings, deal_key, clients=clients, train=1.0)
-    solver = _fedmc(problem, Setting(jnp.asarray(FEDMC_BETA), jnp.asarray(1.0)), None)
+    problem = problems.matrix_completion(ratings, deal_key, clients=clients, train=1.0)
+    solver = _fedmc(Setting(jnp.asarray(FEDMC_BETA), jnp.asarray(1.0)), problem)
     return _by_reference(problem, solver, completion, run_key)
 
 
-def _fedmc(problem: Any, setting: Setting, exchange: Exchange | None) -> Any:
+def _fedmc(setting: Setting, problem: Any, **more: Any) -> Any:
     square = penalties.squared_l2(0.5)
-    return fed_mc_admm(
+    return solvers.fed_mc_admm(
         beta=setting.first,
         start=_factors(problem, FIRST_FACTORS),
         user_penalty=square,
@@ -330,7 +267,7 @@ def _fedmc(problem: Any, setting: Setting, exchange: Exchange | None) -> Any:
         inner_steps=3,
         zero_dual=True,
         combined=True,
-        **_said(exchange),
+        **more,
     )
 
 
@@ -353,127 +290,96 @@ def completion(solver: Any, problem: Any, state: Any) -> jax.Array:
 
 
 def _cube(settings: Settings, data: Data, key: jax.Array) -> Posed:
-    problem = draw_localization(key, cauchy_noise(1.0), clients=SENSORS, half_width=HALF_WIDTH)
+    noise = problems.cauchy_noise(1.0)
+    problem = problems.draw_localization(key, noise, clients=SENSORS, half_width=HALF_WIDTH)
     best = locate_centrally(problem, half_width=1.1 * HALF_WIDTH)
     return Posed(problem, _mean_at(problem, problem.start), _mean_at(problem, best))
-
-
-def _fsmdm(problem: Any, setting: Setting, exchange: Exchange | None) -> Any:
-    usual = FSMDM_PRESETS["published"]
-    return fsmdm(
-        d=usual["d"] * setting.first,
-        beta=usual["beta"] / setting.first,
-        c=usual["c"] * setting.second,
-        alpha=usual["alpha"] / setting.second,
-        omega=100.0,
-        **_said(exchange),
-    )
 
 
 # --- all of them ---
 
 
-def _said(exchange: Exchange | None) -> dict[str, Any]:
-    return {} if exchange is None else {"exchange": exchange}
+def _vector(settings: Settings) -> tuple[int, ...]:
+    return (settings["dim"],)
 
 
-def _fed_admm(problem: Any, setting: Setting, exchange: Exchange | None) -> Any:
-    return fed_admm(setting.first, relaxation=setting.second, local=local_prox(), **_said(exchange))
-
-
-def _fed_admm_steps(problem: Any, setting: Setting, exchange: Exchange | None) -> Any:
-    local = local_gradient(setting.second, steps=STEPS)
-    return fed_admm(setting.first, local=local, **_said(exchange))
-
-
-def _scaffold(problem: Any, setting: Setting, exchange: Exchange | None) -> Any:
-    return scaffold(setting.second, local_steps=STEPS, server_step=setting.first, **_said(exchange))
-
-
-def _hfsad(problem: Any, setting: Setting, exchange: Exchange | None) -> Any:
+def _hfsad(setting: Setting, problem: Any, **more: Any) -> Any:
     """Build HFSAD with constant penalties and little smoothing: here everything is convex."""
     sigma, omega = setting.first, setting.second
     children = jnp.max(problem.tree.children()[1]).astype(omega.dtype)
     smoothing = constant(SMOOTHING)
-    clients = tree_link(constant(sigma), smoothing, penalties.l1(omega))
-    servers = tree_link(constant(2 * sigma), smoothing, penalties.l1(children * omega))
-    return hierarchical_admm(clients, [servers], **_said(exchange))
+    clients = solvers.tree_link(constant(sigma), smoothing, penalties.l1(omega))
+    servers = solvers.tree_link(constant(2 * sigma), smoothing, penalties.l1(children * omega))
+    return solvers.hierarchical_admm(clients, [servers], **more)
 
 
-def _private(problem: Any, setting: Setting, exchange: Exchange | None) -> Any:
+def _private(setting: Setting, **more: Any) -> Any:
     steps = power_decay(setting.second, 0.5)
-    return private_networked_admm(
-        exact_release(), rho=setting.first, step_size=steps, **_said(exchange)
-    )
+    release = exact_release()
+    return solvers.private_networked_admm(release, rho=setting.first, step_size=steps, **more)
 
 
+@dataclass(frozen=True)
+class Task(Tuned):
+    """A family of solvers on a problem; two numbers are tuned."""
+
+    _: KW_ONLY
+    draw: Callable[[Settings, Data, jax.Array], Posed]
+    objective: Callable[..., jax.Array] = mean_loss  # (solver, problem, state) -> shape ()
+    shape: Callable[[Settings], tuple[int, ...]] = _vector  # of a message
+    fitted: bool = False  # whether the solver is built for a problem
+    most: int = 300  # rounds, after which everything stays as it is
+    both_ways: bool = False  # whether a message stands for one each way along an edge
+    rank: int | None = None  # of low-rank messages, which some are no matrices for
+
+    def solver(self, problem: Any, setting: Setting, **more: Any) -> Any:
+        """Return the solver of a problem."""
+        return self.build(setting, **({"problem": problem} if self.fitted else {}), **more)
+
+
+_FEW, _RATES = (1.0, 3.0, 9.0), between(0.003, 0.1, 4)
+_admm, _variates = _tuning.relaxed(solvers.fed_admm), _tuning.with_variates
+_smooth_admm = _tuning.with_steps(solvers.fed_admm)
 TASKS = {
-    "FedADMM": Task(
-        _star_absolute,
-        _fed_admm,
-        mean_loss,
-        _vector,
-        between(0.3, 10.0, 6),
-        (1.0, 1.6),
-        most=200,
-    ),
-    "SCAFFOLD": Task(
-        _star_absolute,
-        _scaffold,
-        mean_loss,
-        _vector,
-        (1.0, 3.0, 9.0),
-        between(0.003, 0.1, 4),
-        most=200,
-    ),
-    "HFSAD": Task(_tree_absolute, _hfsad, mean_loss, _vector, between(0.3, 10.0, 6), (1.0, 3.0)),
+    "FedADMM": Task(_admm, between(0.3, 10.0, 6), (1.0, 1.6), draw=_star_absolute, most=200),
+    "SCAFFOLD": Task(_variates, _FEW, _RATES, draw=_star_absolute, most=200),
+    "HFSAD": Task(_hfsad, between(0.3, 10.0, 6), (1.0, 3.0), draw=_tree_absolute, fitted=True),
     "private ADMM": Task(
-        _graph_absolute,
         _private,
-        mean_loss_of_first,
-        _vector,
         (0.3, 1.0, 3.0),
         (0.3, 1.0, 3.0, 10.0),
+        draw=_graph_absolute,
+        objective=mean_loss_of_first,
     ),
     "FedADMM, smooth": Task(
-        _star_squared,
-        _fed_admm_steps,
-        mean_loss,
-        _vector,
-        (0.3, 1.0, 3.0),
-        between(0.01, 0.3, 4),
-        most=150,
+        _smooth_admm, (0.3, 1.0, 3.0), between(0.01, 0.3, 4), draw=_star_squared, most=150
     ),
-    "SCAFFOLD, smooth": Task(
-        _star_squared,
-        _scaffold,
-        mean_loss,
-        _vector,
-        (1.0, 3.0, 9.0),
-        between(0.003, 0.1, 4),
-        most=150,
-    ),
+    "SCAFFOLD, smooth": Task(_variates, _FEW, _RATES, draw=_star_squared, most=150),
     "GTV": Task(
-        _network,
         _gtv,
-        total_variation,
-        _vector,
         between(0.3, 30.0, 6),
         (0.25, 0.5),
+        draw=_network,
+        objective=total_variation,
+        fitted=True,
         both_ways=True,
     ),
     "FedMC": Task(
-        _ratings,
         _fedmc,
-        completion,
-        lambda settings: (settings["items"], RANK),
         between(0.1, 3.0, 12),
-        ONLY,
+        draw=_ratings,
+        objective=completion,
+        shape=lambda settings: (settings["items"], RANK),
+        fitted=True,
         most=100,
         rank=1,
     ),
     "FSMDM": Task(
-        _cube, _fsmdm, mean_loss, lambda settings: (3,), between(0.1, 3.0, 6), (1.0, 3.0)
+        partial(_tuning.scaled, "published", omega=100.0),
+        between(0.1, 3.0, 6),
+        (1.0, 3.0),
+        draw=_cube,
+        shape=lambda settings: (3,),
     ),
 }
 """What a task is called -> what it is."""

@@ -46,16 +46,15 @@ def methods_of(settings: Settings, share: Any) -> dict[str, Attacked]:
                     number,
                     Radii(clipping, bounding),
                     EXPECTED,
-                    target.senders(settings),
+                    settings[target.senders],
                     task,
                 )
     return methods
 
 
-TEXTS = texts(__file__)
 EXPERIMENTS = (
     Experiment(
-        **TEXTS["messages-byzantine"],
+        **texts(__file__)["messages-byzantine"],
         sweep=Sweep("share", "share of Byzantine senders", (0.0, 0.1, 0.2, 0.4, 0.45)),
         problem=draw_problems,
         methods=methods_of,
@@ -66,11 +65,7 @@ EXPERIMENTS = (
             leading=("FedADMM", "FSMDM", "HFSAD"),
         ),
         shown=tuple(f"{rule}, {attack}" for rule in RULES for attack in ATTACKS),
-        metrics={
-            "error": "error (FSMDM: in metres; else relative)",
-            "numbers_up": "numbers sent by all clients",
-            "numbers_down": "numbers sent to all clients",
-        },
+        metrics={"error": "error (FSMDM: in metres; else relative)"},
         settings={
             "sensors": 21,
             "noise": 1.0,

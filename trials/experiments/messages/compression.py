@@ -31,13 +31,13 @@ from fedjax_admm.trials.experiments._catalogue import texts
 from fedjax_admm.trials.experiments._data import tuned_rows
 from fedjax_admm.trials.experiments._experiment import Experiment, Settings, Sweep
 from fedjax_admm.trials.experiments._methods import Method, recorded_rounds
+from fedjax_admm.trials.experiments._tuning import Setting
 from fedjax_admm.trials.experiments.messages._by_number import AChannel
 from fedjax_admm.trials.experiments.messages._channels import (
     Budget,
     named_channels,
 )
 from fedjax_admm.trials.experiments.messages._tasks import TASKS, Posed, Task, draw_data
-from fedjax_admm.trials.experiments.peers._roster import Setting
 from fedjax_admm.trials.results import MESSAGES, NONFINITE_ROUND
 
 FLOOR = 1e-6
@@ -95,7 +95,7 @@ class Compressed(Method):
 
     def solver(self, problem: Any, channel: Channel) -> Any:
         """Return the solver of a problem, with a channel towards the server or the neighbours."""
-        return TASKS[self.task].build(problem, self.setting, exchange(channel))
+        return TASKS[self.task].solver(problem, self.setting, exchange=exchange(channel))
 
     def posed(self, problem, key, rounds):
         """Return the task's problem, and its solver with the channel of this method."""
@@ -165,10 +165,9 @@ def methods_of(settings: Settings, target: Any) -> dict[str, Compressed]:
     return methods
 
 
-TEXTS = texts(__file__)
 EXPERIMENTS = (
     Experiment(
-        **TEXTS["messages-compression"],
+        **texts(__file__)["messages-compression"],
         sweep=Sweep("target", "relative suboptimality to be reached", (1e-3,)),
         problem=draw_problems,
         methods=methods_of,
@@ -179,8 +178,6 @@ EXPERIMENTS = (
             "bits": "bits of all messages that are compressed",
             "bits_to_target": "bits until it is reached (all bits where it never is)",
             "reached": "share of trials that reach it",
-            "numbers_up": "numbers sent by all clients",
-            "numbers_down": "numbers sent to all clients",
         },
         settings={
             "clients": 20,

@@ -9,13 +9,13 @@ from fedjax_admm.trials import figures
 from fedjax_admm.trials.experiments._catalogue import texts
 from fedjax_admm.trials.experiments._data import tuned_rows
 from fedjax_admm.trials.experiments._experiment import Experiment, Settings, Sweep
+from fedjax_admm.trials.experiments._tuning import Setting, chosen_setting
 from fedjax_admm.trials.experiments.messages._late import (
     LAWS,
     SOLVERS,
     Delayed,
     draw_problems,
 )
-from fedjax_admm.trials.experiments.peers._roster import Setting, chosen_setting
 
 CHOSEN = {
     name: {
@@ -57,10 +57,9 @@ def methods_of(settings: Settings, mean: Any) -> dict[str, Delayed]:
     return methods
 
 
-TEXTS = texts(__file__)
 EXPERIMENTS = (
     Experiment(
-        **TEXTS["messages-delay"],
+        **texts(__file__)["messages-delay"],
         sweep=Sweep("mean", "mean delay (rounds)", (0.0, 1.0, 2.0, 5.0, 10.0, 20.0)),
         problem=draw_problems,
         methods=methods_of,
@@ -69,11 +68,7 @@ EXPERIMENTS = (
             *("FedADMM", "FedADMM, not retuned", "SCAFFOLD", "SCAFFOLD, not retuned"),
             *("FedAvg", "subgradient", "FSMDM", "FSMDM, not retuned"),
         ),
-        metrics={
-            "error": "error (localisation: in metres; else relative)",
-            "numbers_up": "numbers sent by all clients",
-            "numbers_down": "numbers sent to all clients",
-        },
+        metrics={"error": "error (localisation: in metres; else relative)"},
         settings={
             "sensors": 21,
             "noise": 1.0,

@@ -123,12 +123,17 @@ def _code_weights(drawn: Drawn) -> jax.Array:
     return samples * degrees / degrees[drawn.labels]
 
 
-def gtv(lam: Any, penalty: Any, *, code: bool = False, ratio: float = 1.0, **view: float) -> Viewed:
-    lam = number("lam", lam, above=0)
-    margin = number("margin", 0.45 if code else 0.5)
-    solver = GTVPrimalDual(
-        lam=lam, ratio=number("ratio", ratio, above=0), margin=margin, penalty=penalty
+def gtv_solver(lam: Any, penalty: Any, margin: float = 0.5, ratio: float = 1.0) -> GTVPrimalDual:
+    return GTVPrimalDual(
+        lam=number("lam", lam, above=0),
+        ratio=number("ratio", ratio, above=0),
+        margin=number("margin", margin),
+        penalty=penalty,
     )
+
+
+def gtv(lam: Any, penalty: Any, *, code: bool = False, ratio: float = 1.0, **view: float) -> Viewed:
+    solver = gtv_solver(lam, penalty, 0.45 if code else 0.5, ratio)
     return Viewed(solver, view_of(code=code, **view))
 
 

@@ -43,8 +43,8 @@ gradient steps of rate 0.1, and 96.2 % of the nodes' own networks. Rates from 0.
 sum of the pixels change little; at 3, hidden units die.
 """
 
-from collections.abc import Mapping
 from dataclasses import KW_ONLY, dataclass, replace
+from itertools import product
 from typing import TYPE_CHECKING, Any
 
 import jax
@@ -52,7 +52,7 @@ import jax.numpy as jnp
 import numpy as np
 import optax
 
-from fedjax_admm._checks import InputError, count, default_float, number
+from fedjax_admm._checks import count, default_float, number
 from fedjax_admm._pytrees import pytree_dataclass
 from fedjax_admm.graphs import gaussian_wasserstein, nearest_neighbours
 from fedjax_admm.losses import TrainedLoss
@@ -60,7 +60,7 @@ from fedjax_admm.problems import Networked, networked_training
 from fedjax_admm.solvers import gtv_primal_dual, ifca
 from fedjax_admm.trials import figures
 from fedjax_admm.trials.experiments._catalogue import texts
-from fedjax_admm.trials.experiments._experiment import Experiment, Settings, Sweep
+from fedjax_admm.trials.experiments._experiment import Experiment, Settings, Sweep, whole
 from fedjax_admm.trials.experiments._methods import Method, SolverMethod
 from fedjax_admm.trials.experiments.nfl._training import ConvergingTraining, Training
 from fedjax_admm.trials.results import NONFINITE_ROUND, Results, summarize
@@ -73,7 +73,6 @@ from fedjax_admm.trials.tables._digits import (
 )
 
 if TYPE_CHECKING:
-    from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
 OUTPUTS = 2  # of a node's network: the first or the second digit of its cluster
@@ -83,10 +82,6 @@ PRINTED = {
     EARLY: {"train": 97, "validation": 64},
 }
 """Accuracies in the paper (%); its pooled network has one hidden unit and ten epochs."""
-BARS = {
-    "train": {"color": "white", "hatch": "////", "label": "training images"},
-    "validation": {"color": "0.55", "label": "validation images"},
-}
 
 
 @dataclass(frozen=True)
@@ -209,11 +204,7 @@ class Digits(Networked):
 
 
 def _problem(settings: Settings, width: float, key: jax.Array) -> Digits:
-    if width % 1:
-        raise InputError(
-            f"must hold whole numbers, but it holds {width:g}", argument="width", value=width
-        )
-    hidden, widest = count("width", int(width)), int(max(settings["width"]))
+    (hidden,), widest = whole("width", (width,)), int(max(settings["width"]))
     count("biases", settings["biases"], at_least=0, at_most=1)
     images = load_digits(settings["data"])
     nodes = count("nodes", settings["nodes"])
@@ -355,88 +346,45 @@ def describe(settings: Settings) -> str:
 
 
 def accuracy_figure(results: Results) -> "Figure":
-    """Draw the last validation accuracies, one panel per width; training too if all is drawn."""
-    if not figures.everything(results):
-        return _validation_figure(results)
-    widths, names = results.sweep, results.methods
-    figure = figures.blank_figure(2.2 + 4.6 * len(widths), 5.2)
-    panels = figure.subplots(1, len(widths), sharey=True, squeeze=False)[0]
+    """Draw every trial's validation accuracy, its mean, and what the paper prints.
+
+    There is a panel per width; where all is drawn, a row above has the training accuracies.
+    """
+    kinds = {"train": "training", "validation": "validation"}
+    shown = list(kinds) if figures.everything(results) else ["validation"]
+    names, widths = results.methods, results.sweep
+    figure = figures.blank_figure(2.4 + 3.9 * len(widths), 0.6 + 3.0 * len(shown))
+    grid = figure.subplots(len(shown), len(widths), sharey=True, squeeze=False)
     rows = np.arange(len(names))[::-1]
-    for i, (axes, width) in enumerate(zip(panels, widths, strict=True)):
-        for shift, (metric, style) in zip((0.2, -0.2), BARS.items(), strict=True):
-            shown = np.stack([results.values(name, metric)[i, :, -1] for name in names])
-            _bars(axes, rows + shift, 100 * shown, style)
-            printed = [
-                (PRINTED[name][metric], row + shift)
-                for name, row in zip(names, rows, strict=True)
-                if _is_printed(name, width)
-            ]
-            label = "printed in the paper" if metric == "train" else None
-            axes.plot(*np.transpose(printed), "D", color="black", mfc="white", label=label)
-        axes.set_title(f"width {width:g}: mean ± standard deviation", fontsize=10)
-        axes.set_xlabel("accuracy (%)")
-        axes.set_xlim(0, 150)  # with room for the numbers beside the bars
-        axes.set_xticks(range(0, 101, 25))
-    panels[0].set_yticks(rows, list(map(figures.readable, names)))
-    figures.finish(figure, results)
-    for axes in panels:
-        axes.grid(False, axis="y")
-    return figure
-
-
-def _is_printed(name: str, width: float) -> bool:
-    return name in PRINTED and (name != EARLY or width == 1)
-
-
-def _validation_figure(results: Results) -> "Figure":
-    """Draw every trial's validation accuracy, its mean, and what the paper prints."""
-    names = results.methods
-    figure = figures.blank_figure(2.4 + 3.9 * len(results.sweep), 3.6)
-    panels = figure.subplots(1, len(results.sweep), sharey=True, squeeze=False)[0]
-    rows = np.arange(len(names))[::-1]
-    for i, (axes, width) in enumerate(zip(panels, results.sweep, strict=True)):
-        shown = 100 * np.stack([results.values(name, "validation")[i, :, -1] for name in names])
-        table = summarize(shown, axis=1)
-        axes.plot(shown, rows, "|", color="0.6", markersize=11)
+    for axes, (metric, (i, width)) in zip(
+        grid.flat, product(shown, enumerate(widths)), strict=True
+    ):
+        trials = 100 * np.stack([results.values(name, metric)[i, :, -1] for name in names])
+        table = summarize(trials, axis=1)
+        axes.plot(trials, rows, "|", color="0.6", markersize=11)
         axes.plot(table.mean, rows, "o", color="black", markersize=6, label="mean of the trials")
         for row, mean in zip(rows, table.mean, strict=True):
             text = f"{mean:.1f}" if np.isfinite(mean) else "failed"
             at = mean if np.isfinite(mean) else 50
             axes.annotate(text, (at, row), (0, 7), textcoords="offset points", ha="center")
-        places = [
-            (PRINTED[name]["validation"], row)
+        printed = [
+            (PRINTED[name][metric], row)
             for name, row in zip(names, rows, strict=True)
-            if _is_printed(name, width)
+            if name in PRINTED and (name != EARLY or width == 1)
         ]
         look = {"color": "black", "mfc": "white", "label": "printed in the paper"}
-        axes.plot(*np.transpose(places), "D", **look)
+        axes.plot(*np.transpose(printed), "D", **look)
         axes.set_title("one hidden unit" if width == 1 else f"{width:g} hidden units", fontsize=10)
-        axes.set_xlabel("validation accuracy (%)")
+        axes.set_xlabel(f"{kinds[metric]} accuracy (%)")
         axes.set_ylim(-0.5, len(names) - 0.3)
-    panels[0].set_yticks(rows, list(map(figures.readable, names)))
-    lines = panels[0].lines[-2:]
-    figures.finish(figure, results, {line.get_label(): line for line in lines})
-    return figure
+    grid[0, 0].set_yticks(rows, list(map(figures.readable, names)))
+    lines = grid[0, 0].lines[-2:]
+    return figures.finish(figure, results, {line.get_label(): line for line in lines})
 
 
-def _bars(axes: "Axes", rows: np.ndarray, values: np.ndarray, style: Mapping[str, Any]) -> None:
-    """Draw the mean of every row (method, trial) with its deviation, and the numbers beside it."""
-    table = summarize(values, axis=1)
-    # A failed method has no mean, and a single trial no deviation.
-    mean = np.nan_to_num(table.mean)
-    deviation = np.nan_to_num(table.standard_error * np.sqrt(table.trials - table.nonfinite))
-    room = np.clip(np.stack([mean, 100 - mean]), 0, None)
-    reach = np.minimum(deviation, room)
-    axes.barh(rows, mean, 0.36, xerr=reach, capsize=2, edgecolor="black", **style)
-    for row, middle, spread in zip(rows, table.mean, deviation, strict=True):
-        text = f"{middle:.1f} ± {spread:.1f}" if np.isfinite(middle) else "failed"
-        axes.text(103, row, text, va="center", fontsize=8)
-
-
-TEXTS = texts(__file__)
 EXPERIMENTS = (
     Experiment(
-        **TEXTS["nfl-digits"],
+        **texts(__file__)["nfl-digits"],
         sweep=Sweep("width", "width of the hidden layer", (1.0, 32.0), static=True),
         problem=_problem,
         methods=_methods,

@@ -24,12 +24,7 @@ from fedjax_admm.direct import cluster_oracle, local_models, pooled_model
 from fedjax_admm.graphs import Graph
 from fedjax_admm.kernels import safe_norm
 from fedjax_admm.problems import Networked
-from fedjax_admm.solvers import (
-    GTVPrimalDual,
-    fed_avg,
-    fed_avg_prox,
-    ifca,
-)
+from fedjax_admm.solvers import fed_avg, fed_avg_prox, ifca
 from fedjax_admm.trials import figures
 from fedjax_admm.trials.experiments._catalogue import texts
 from fedjax_admm.trials.experiments._experiment import Experiment, Settings, Sweep
@@ -42,6 +37,7 @@ from fedjax_admm.trials.experiments.nfl._networks import (
     Viewed,
     draw_network,
     gtv,
+    gtv_solver,
     view_of,
 )
 
@@ -94,23 +90,21 @@ def _most_edges(size: int, p_in: float, p_out: float) -> int:
     return int(min(pairs.sum(), np.ceil(expected + 8 * np.sqrt(variance)) + 1))
 
 
-def _share_methods(settings: Settings, swept: jax.Array) -> dict[str, Any]:
-    code = _is_code(settings)
+def _seen_methods(
+    settings: Settings, swept: jax.Array, *, views: Mapping[str, dict[str, float]], mocha: float = 1
+) -> dict[str, Any]:
+    """Return a method for every penalty and view; MOCHA has some times the usual coupling."""
+    code, given = _is_code(settings), {"share": settings.get("share", 1.0)}
+    lams = {name: settings["lam"] * (mocha if name == "MOCHA" else 1) for name in PENALTIES}
     return {
-        f"{name}, data on {share:g}": gtv(settings["lam"], build(), code=code, share=share)
+        f"{name}, {seen}": gtv(lams[name], build(), code=code, **(given | options))
         for name, build in PENALTIES.items()
-        for share in (0.2, 0.4, 0.6)
+        for seen, options in views.items()
     }
 
 
-def _noise_methods(settings: Settings, swept: jax.Array) -> dict[str, Any]:
-    code = _is_code(settings)
-    lam, share = settings["lam"], settings["share"]
-    return {
-        f"{name}, noise {noise:g}": gtv(lam, build(), code=code, share=share, noise=noise)
-        for name, build in PENALTIES.items()
-        for noise in (0.01, 0.1, 1.0)
-    }
+SHARES = {f"data on {share:g}": {"share": share} for share in (0.2, 0.4, 0.6)}
+NOISES = {f"noise {noise:g}": {"noise": noise} for noise in (0.01, 0.1, 1.0)}
 
 
 # --- many features, few samples ---
@@ -190,23 +184,6 @@ def _chain_problem(settings: Settings, weak: jax.Array, key: jax.Array) -> Drawn
     return draw_network(key, graph, _two_models(labels), labels, settings["samples"])
 
 
-def _chain_methods(settings: Settings, swept: jax.Array) -> dict[str, Any]:
-    code, lam = _is_code(settings), settings["lam"]
-    views: Mapping[str, dict[str, float]] = {
-        "data on 0.2": {"share": 0.2},
-        "data on 0.4": {"share": 0.4},
-        "data on 0.6": {"share": 0.6},
-        "0.6, noise 0.01": {"share": 0.6, "noise": 0.01},
-        "0.6, noise 0.1": {"share": 0.6, "noise": 0.1},
-        "0.6, noise 1": {"share": 0.6, "noise": 1.0},
-    }
-    return {
-        f"{name}, {seen}": gtv(lam / 2 if name == "MOCHA" else lam, build(), code=code, **options)
-        for name, build in PENALTIES.items()
-        for seen, options in views.items()
-    }
-
-
 # --- star ---
 
 
@@ -237,9 +214,7 @@ class AtCritical(Method):
         """Return the view, and the solver at the multiple of the critical coupling."""
         problem = view_of()(problem)
         lam = self.factor * self.critical(problem)
-        one = jnp.ones_like(lam)
-        solver = GTVPrimalDual(lam=lam, ratio=one, margin=one / 2, penalty=self.penalty)
-        return problem, solver, key
+        return problem, gtv_solver(lam, self.penalty), key
 
     def critical(self, problem):
         """Return the critical coupling of a star, shape ()."""
@@ -273,6 +248,10 @@ _experiment = partial(
     quick={"trials": 2, "rounds": 200},
 )
 _BLOCKS = {"nodes": 100, "samples": 5, "p_in": 0.5, "lam": 0.01, "variant": "paper"}
+_SHARES_AND_NOISES = {
+    **SHARES,
+    **{f"0.6, {name}": {"share": 0.6, **noise} for name, noise in NOISES.items()},
+}
 P_OUT = Sweep(
     "p_out",
     "probability of an edge between clusters",
@@ -284,7 +263,7 @@ EXPERIMENTS: Sequence[Experiment] = (
         **TEXTS["nfl-sbm-noiseless"],
         sweep=P_OUT,
         problem=_block_problem,
-        methods=_share_methods,
+        methods=partial(_seen_methods, views=SHARES),
         settings=_BLOCKS,
         rounds=3000,
     ),
@@ -292,7 +271,7 @@ EXPERIMENTS: Sequence[Experiment] = (
         **TEXTS["nfl-sbm-noise"],
         sweep=P_OUT,
         problem=_block_problem,
-        methods=_noise_methods,
+        methods=partial(_seen_methods, views=NOISES),
         settings={**_BLOCKS, "share": 0.6},
     ),
     _experiment(
@@ -311,7 +290,7 @@ EXPERIMENTS: Sequence[Experiment] = (
             "weak", "weight of the edge between clusters", tuple(i / 10 for i in range(1, 10))
         ),
         problem=_chain_problem,
-        methods=_chain_methods,
+        methods=partial(_seen_methods, views=_SHARES_AND_NOISES, mocha=0.5),
         settings={"nodes": 100, "samples": 5, "lam": 0.1, "variant": "paper"},
     ),
     _experiment(

@@ -24,12 +24,12 @@ from fedjax_admm.direct import local_models, pooled_model
 from fedjax_admm.graphs import Graph
 from fedjax_admm.losses import TrainedLoss, least_squares
 from fedjax_admm.problems import Networked
-from fedjax_admm.solvers import GTVPrimalDual
 from fedjax_admm.trials import figures
 from fedjax_admm.trials.experiments._catalogue import texts
 from fedjax_admm.trials.experiments._data import data_file
 from fedjax_admm.trials.experiments._experiment import Experiment, Settings, Sweep, trial_keys
 from fedjax_admm.trials.experiments._methods import DirectMethod, Method, SolverMethod
+from fedjax_admm.trials.experiments.nfl._networks import gtv_solver
 from fedjax_admm.trials.results import Results
 from fedjax_admm.trials.tables._node_graphs import node_distances
 from fedjax_admm.trials.tables._observations import Observations, read_observations
@@ -219,26 +219,17 @@ def _rmsprop(rate: Any) -> optax.GradientTransformation:
     return optax.rmsprop(rate, decay=0.99, eps=1e-8, eps_in_sqrt=False)
 
 
-def _gtv(lam: float, penalty: Any, margin: float = 0.5) -> GTVPrimalDual:
-    return GTVPrimalDual(
-        lam=number("lam", lam),
-        ratio=number("ratio", 1.0),
-        margin=number("margin", margin),
-        penalty=penalty,
-    )
-
-
 def _methods(settings: Settings, threshold: jax.Array) -> dict[str, Any]:
     lasso, l1 = penalties.network_lasso(), penalties.entrywise_l1()
     return {
         "local": DirectMethod(local_models, _errors),
         "one pooled model": DirectMethod(pooled_model, _errors),
-        "GTV nLasso 0.05": SolverMethod(_gtv(0.05, lasso), _measure),
-        "GTV nLasso 0.5": SolverMethod(_gtv(0.5, lasso), _measure),
-        "GTV nLasso 5": SolverMethod(_gtv(5.0, lasso), _measure),
-        "GTV l1 0.5": SolverMethod(_gtv(0.5, l1), _measure),
+        "GTV nLasso 0.05": SolverMethod(gtv_solver(0.05, lasso), _measure),
+        "GTV nLasso 0.5": SolverMethod(gtv_solver(0.5, lasso), _measure),
+        "GTV nLasso 5": SolverMethod(gtv_solver(5.0, lasso), _measure),
+        "GTV l1 0.5": SolverMethod(gtv_solver(0.5, l1), _measure),
         "GTV l1 0.5, inexact": AsPublished(
-            _gtv(0.5, l1, 0.45), jnp.asarray(0.01, default_float()), 0.3
+            gtv_solver(0.5, l1, 0.45), jnp.asarray(0.01, default_float()), 0.3
         ),
     }
 
@@ -248,7 +239,7 @@ def _models(settings: Settings, rounds: int, key: jax.Array) -> dict[str, jax.Ar
     threshold = jnp.asarray(_shown(settings["threshold"]), default_float())
     problem_key, method_key = trial_keys(key)
     problem = _stations(settings, threshold, problem_key)
-    method = _gtv(0.5, penalties.network_lasso())
+    method = gtv_solver(0.5, penalties.network_lasso())
     coupled = run(method, problem, method_key, rounds=rounds).estimate
     return {"local": problem.minimizers(), "coupled": coupled, "threshold": threshold}
 
@@ -272,10 +263,9 @@ def weather_figure(results: Results) -> "Figure":
     )
 
 
-TEXTS = texts(__file__)
 EXPERIMENTS: Sequence[Experiment] = (
     Experiment(
-        **TEXTS["nfl-weather"],
+        **texts(__file__)["nfl-weather"],
         sweep=Sweep(
             "threshold",
             "largest squared distance of neighbours (°C²)",

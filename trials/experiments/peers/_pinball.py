@@ -11,9 +11,11 @@ from typing import Any
 import jax
 import jax.numpy as jnp
 
+from fedjax_admm._checks import default_float
 from fedjax_admm._pytrees import pytree_dataclass
 from fedjax_admm.kernels import prox_pinball
 from fedjax_admm.penalties import Penalty
+from fedjax_admm.problems import Federated, federated
 
 _HIGHEST = jax.lax.Precision.HIGHEST
 
@@ -67,14 +69,36 @@ class PinballProx:
         return jax.lax.scan(once, (w, first), length=self.passes)[0]
 
 
+def pinball_problem(
+    x: jax.Array, y: jax.Array, tau: jax.Array | float, passes: int, **more: Any
+) -> Federated:
+    """Return the problem of clients with a prox, and samples x (clients, samples, dim) and y."""
+    start, samples = jnp.zeros(x.shape[-1], x.dtype), {"x": x, "y": y, "tau": jnp.full_like(y, tau)}
+    return federated(pinball, samples, start, optimizer=PinballProx(y.shape[1], passes), **more)
+
+
+def heavy_noise(bell_key: jax.Array, tail_key: jax.Array, shape: tuple[int, ...]) -> jax.Array:
+    """Draw from half of Student's distribution with 2 degrees of freedom."""
+    # Half its chi-squared one is exponential.
+    tail = jax.random.exponential(tail_key, shape, default_float())
+    return 0.5 * jax.random.normal(bell_key, shape, default_float()) / jnp.sqrt(tail)
+
+
 def minimize_together(
-    x: jax.Array, y: jax.Array, tau: jax.Array, present: jax.Array, penalty: Penalty, steps: int
+    x: jax.Array,
+    y: jax.Array,
+    tau: jax.Array | float,
+    present: jax.Array,
+    penalty: Penalty,
+    steps: int,
 ) -> jax.Array:
     r"""Return about the minimiser of the mean loss of all samples plus a penalty, shape (dim,).
 
     ADMM on `sum_j rho(r_j) / n + g(z)` with `r = y - X w`, `z = w`, which returns z. Shapes: x
-    (samples, dim), y, tau and present, which samples count, (samples,).
+    (clients, samples, dim), y and present, which samples count, (clients, samples).
     """
+    x, y, present = x.reshape(-1, x.shape[-1]), y.ravel(), present.ravel()
+    tau = jnp.full_like(y, tau)
     x, y = jnp.where(present[:, None], x, 0), jnp.where(present, y, 0)
     number = jnp.sum(present).astype(x.dtype)
     heavy = 3 / number  # the penalty parameter of r, and 1 for that of z

@@ -4,10 +4,9 @@ Every method has two numbers to tune, or one, and `GRID` settings in all: the sa
 everybody.
 """
 
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import field
-from itertools import product
-from typing import Any, NamedTuple
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from typing import Any
 
 import jax
 import jax.numpy as jnp
@@ -20,6 +19,7 @@ from fedjax_admm.penalties import Penalty
 from fedjax_admm.protocol import Solver
 from fedjax_admm.trials.experiments._data import tuned_rows
 from fedjax_admm.trials.experiments._methods import Method, SolverMethod, recorded_rounds
+from fedjax_admm.trials.experiments._tuning import STEPS, Setting, Tuned, chosen_setting
 from fedjax_admm.trials.figures import SEPARATOR
 
 GRID = 12
@@ -40,40 +40,19 @@ def tuned_places(experiment: str) -> dict[tuple[str, str], dict[float, int]]:
     return places
 
 
-class Setting(NamedTuple):
-    """The numbers of a method that are tuned; where there is one, nobody looks at `second`."""
-
-    first: Any
-    second: Any
-
-
-class Recipe(NamedTuple):
+@dataclass(frozen=True)
+class Recipe(Tuned):
     """A method before its numbers are known."""
 
-    build: Callable[[Setting, Penalty], Solver]
-    firsts: Sequence[float]  # values of the first number
-    seconds: Sequence[float]  # values of the second number
-    passes: float  # over the minibatch, or all samples, of a client that takes part, per round
+    passes: float = (
+        STEPS  # over the minibatch, or all samples, of a client that takes part, a round
+    )
     passes_before: float = 0.0  # over everybody's samples, before the first round
     sums: bool = False  # the sum of the losses is minimised, not their mean
 
-    def grid(self) -> list[Setting]:
-        """Return every setting that is tried, `GRID` of them."""
-        return [Setting(*pair) for pair in product(self.firsts, self.seconds)]
-
     def solver(self, setting: Setting, regularizer: Callable[[Any], Penalty], clients: int) -> Any:
         """Return the solver of a setting."""
-        return self.build(setting, regularizer(float(clients) if self.sums else 1.0))
-
-
-def between(low: float, high: float, number: int) -> tuple[float, ...]:
-    """Return so many numbers from `low` to `high`, in equal ratios, with three digits."""
-    ratio = (high / low) ** (1 / max(number - 1, 1))
-    return tuple(float(f"{low * ratio**i:.3g}") for i in range(number))
-
-
-ONLY = (1.0,)
-"""The values of a second number where there is none."""
+        return self.build(setting, regularizer=regularizer(float(clients) if self.sums else 1.0))
 
 
 @pytree_dataclass
@@ -134,24 +113,10 @@ def tuning_score(
     return run(solver, problem, key, rounds=rounds, **options).trace["error"][-1]
 
 
-def chosen_setting(grid: Sequence[Setting], places: Mapping[float, int], value: Any) -> Setting:
-    """Return the setting of the nearest tuned value, which may be traced.
-
-    Values above zero are compared by their ratio; zero is near to zero only.
-    """
-    known = jnp.asarray(list(places), float)
-    value = jnp.asarray(value, known.dtype)
-    tiny = jnp.finfo(known.dtype).tiny
-    away = jnp.abs(jnp.log(jnp.maximum(known, tiny)) - jnp.log(jnp.maximum(value, tiny)))
-    nearest = jnp.argmin(away)
-    best = [grid[place] for place in places.values()]
-    return Setting(*(jnp.asarray(c, float)[nearest] for c in zip(*best, strict=True)))
-
-
 def peer_methods(
     task: str,
     recipes: Mapping[str, Recipe],
-    places: Mapping[str, Mapping[float, int]],
+    places: Mapping[tuple[str, str], Mapping[float, int]],
     settings: Mapping[str, Any],
     value: Any,
     regularizer: Callable[[Any], Penalty],
@@ -162,7 +127,7 @@ def peer_methods(
     """Return the methods of a task, with their settings tuned at the nearest swept value."""
     methods = {}
     for name, recipe in recipes.items():
-        setting = chosen_setting(recipe.grid(), places[name], value)
+        setting = chosen_setting(recipe.grid(), places[task, name], value)
         methods[f"{task}{SEPARATOR}{name}"] = PeerMethod(
             recipe.solver(setting, regularizer, settings["clients"]),
             jnp.asarray(recipe.passes, float),

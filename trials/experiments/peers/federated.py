@@ -44,32 +44,24 @@ import jax.numpy as jnp
 import numpy as np
 import optax
 
+from fedjax_admm import solvers
 from fedjax_admm._checks import count, default_float, number, one_of
 from fedjax_admm.capabilities import at_state
 from fedjax_admm.penalties import Penalty, l1
 from fedjax_admm.problems import Federated, federated
 from fedjax_admm.trials import figures
+from fedjax_admm.trials.experiments import _tuning
 from fedjax_admm.trials.experiments._catalogue import texts
 from fedjax_admm.trials.experiments._experiment import Experiment, Settings, Sweep
-from fedjax_admm.trials.experiments.peers._networks import (
-    DIGITS,
-    convolved_is_right as convolved_is_right,
-    convolved_loss as convolved_loss,
-    normalized_is_right,
-    normalized_loss,
-    start_convolved as start_convolved,
-    start_normalized,
-    statistics,
-)
+from fedjax_admm.trials.experiments._tuning import ONLY, STEPS, Setting, between, with_steps
+from fedjax_admm.trials.experiments.peers import _networks as networks
 from fedjax_admm.trials.experiments.peers._roster import (
     PeerMethod,
     Recipe,
-    Setting as Setting,
     peer_methods,
     tuned_places,
     tuning_score as tuning_score,
 )
-from fedjax_admm.trials.experiments.peers._smooth_recipes import STEPS, smooth_recipes
 from fedjax_admm.trials.experiments.peers._splits import deal, draw_sizes, label_odds
 from fedjax_admm.trials.tables._digits import Images, load_digits
 
@@ -149,14 +141,16 @@ def is_right(params: Any, sample: Any) -> jax.Array:
 def _start(model: str, pixels: int, hidden: int, key: jax.Array) -> dict[str, Any]:
     dtype = default_float()
     if model == LINEAR:
-        return {"last": (jnp.zeros((DIGITS, pixels), dtype), jnp.zeros(DIGITS, dtype))}
+        return {
+            "last": (jnp.zeros((networks.DIGITS, pixels), dtype), jnp.zeros(networks.DIGITS, dtype))
+        }
     first_key, last_key = jax.random.split(key)
     # Images have length one: so have the inputs of hidden units, about.
     first = jax.random.normal(first_key, (hidden, pixels), dtype)
-    last = jax.random.normal(last_key, (DIGITS, hidden), dtype) * (2 / hidden) ** 0.5
+    last = jax.random.normal(last_key, (networks.DIGITS, hidden), dtype) * (2 / hidden) ** 0.5
     return {
         "first": (first, jnp.zeros(hidden, dtype)),
-        "last": (last, jnp.zeros(DIGITS, dtype)),
+        "last": (last, jnp.zeros(networks.DIGITS, dtype)),
     }
 
 
@@ -209,7 +203,7 @@ def deal_images(
     shuffled = jnp.argsort(jax.random.uniform(pool_key, digits.shape)).astype(jnp.int32)
     validation, training = shuffled[:num_validation], shuffled[num_validation:]
     client_sizes = sizes(size_key)
-    odds = label_odds(odds_key, split, client_sizes.shape[0], DIGITS)
+    odds = label_odds(odds_key, split, client_sizes.shape[0], networks.DIGITS)
     dealt, there = deal(deal_key, jnp.asarray(digits)[training], odds, client_sizes, largest)
     return training[dealt], there, validation
 
@@ -227,7 +221,7 @@ def draw_problem(
     # The variance of a minibatch needs two images.
     smallest = count("smallest", settings["smallest"], at_least=1 + (NORMALIZED in models))
     largest = count("largest", settings["largest"], at_least=smallest)
-    rest, test = pools(load_digits(settings["data"], DIGITS))
+    rest, test = pools(load_digits(settings["data"], networks.DIGITS))
     num_validation = round(_SHARE_OF_VALIDATION * len(rest.digits))
     most = (
         len(rest.digits) - num_validation
@@ -247,12 +241,12 @@ def draw_problem(
 
     def of(model: str) -> Federated:
         if model == NORMALIZED:
-            start = start_normalized(pixels, hidden, start_key)
-            more = {"state": statistics(hidden), "average_state": True, **deep}
-            return build(normalized_loss, start, normalized_is_right, **more)
+            start = networks.start_normalized(pixels, hidden, start_key)
+            more = {"state": networks.statistics(hidden), "average_state": True, **deep}
+            return build(networks.normalized_loss, start, networks.normalized_is_right, **more)
         if model == CONVOLVED:
-            start = start_convolved(pixels, start_key)
-            return build(convolved_loss, start, convolved_is_right, **deep)
+            start = networks.start_convolved(pixels, start_key)
+            return build(networks.convolved_loss, start, networks.convolved_is_right, **deep)
         start = _start(model, pixels, hidden, start_key)
         return build(cross_entropy, start, is_right, prox=_PROX[model])
 
@@ -264,6 +258,37 @@ def draw_problem(
 
 
 # --- methods ---
+
+
+def _consensus(setting: Setting, regularizer: Penalty) -> Any:
+    sigma, omega = setting.first, setting.second
+    link = solvers.tree_link(sigma, omega / sigma, l1(omega))
+    return solvers.consensus_admm(link, regularizer, client_update="linearized")
+
+
+def smooth_recipes(curvature: float) -> dict[str, Recipe]:
+    """Return all star methods with their grids, for losses of about this curvature."""
+    rates = tuple(rate / curvature for rate in (0.3, 1.0, 2.0))
+    penalties = tuple(penalty * curvature for penalty in (0.003, 0.01, 0.03, 0.1))
+    lengths = tuple(length / curvature for length in (3.0, 10.0, 30.0, 100.0))
+    slow = tuple(rate / curvature for rate in (0.3, 1.0, 3.0, 10.0))
+    sigmas = tuple(sigma * curvature for sigma in (0.1, 0.3, 1.0, 3.0))
+    some = between(1 / curvature, 100 / curvature, 6)
+    return {
+        "FedAvg": Recipe(_tuning.averaging, between(0.01 / curvature, 3 / curvature, 12), ONLY),
+        "FedProx": Recipe(with_steps(solvers.fed_prox), penalties, rates),
+        "SCAFFOLD": Recipe(_tuning.with_variates, (1.0, 2.0, 4.0, 8.0), rates),
+        "ProxSkip": Recipe(_tuning.skipping, (0.3, 0.6, 1.0), slow, 1),
+        "FedADMM": Recipe(with_steps(solvers.fed_admm), penalties, rates),
+        "FedDR": Recipe(with_steps(solvers.fed_dr), lengths, rates, passes_before=STEPS),
+        "FedPD": Recipe(with_steps(solvers.fed_pd), lengths, rates),
+        "FedDyn": Recipe(with_steps(solvers.fed_dyn), penalties, rates),
+        "Fed-PLT": Recipe(with_steps(solvers.fed_plt), lengths, rates),
+        "subgradient": Recipe(_tuning.subgradient, some, (0.0, 0.5), 1),
+        "FSMDM": Recipe(_tuning.smoothing, sigmas, (0.1, 0.3, 1.0), sums=True),
+        "consensus ADMM": Recipe(_consensus, sigmas, (0.3, 1.0, 3.0), 1, sums=True),
+    }
+
 
 _DEEP = ("FedAvg", "FedProx", "SCAFFOLD", "FedADMM", "FedDR", "FedDyn")
 RECIPES = {model: smooth_recipes(curvature) for model, curvature in CURVATURE.items()}
@@ -301,15 +326,11 @@ TUNED = tuned_places("federated-benchmark")
 
 
 def _methods(settings: Settings, split: Any) -> dict[str, PeerMethod]:
-    methods = {}
-    models = models_of(settings)
+    methods, models = {}, models_of(settings)
     for task, model in TASKS.items():
-        if model not in models:
-            continue
-        penalty = penalty_of(task, settings)
-        places = {name: TUNED[task, name] for name in RECIPES[model]}
-        kind = (settings, split, penalty, model, 0, measure)
-        methods |= peer_methods(task, RECIPES[model], places, *kind)
+        if model in models:
+            kind = (settings, split, penalty_of(task, settings), model, 0, measure)
+            methods |= peer_methods(task, RECIPES[model], TUNED, *kind)
     return methods
 
 
@@ -325,7 +346,7 @@ def tasks_of(problems: dict[str, Federated], task: str) -> Federated:
 
 def describe(settings: Settings) -> str:
     """Return in a few words which images a run uses."""
-    images = load_digits(settings["data"], DIGITS)
+    images = load_digits(settings["data"], networks.DIGITS)
     rest, test = pools(images)
     num_validation = round(_SHARE_OF_VALIDATION * len(rest.digits))
     return (
@@ -334,10 +355,9 @@ def describe(settings: Settings) -> str:
     )
 
 
-TEXTS = texts(__file__)
 EXPERIMENTS = (
     Experiment(
-        **TEXTS["federated-benchmark"],
+        **texts(__file__)["federated-benchmark"],
         sweep=Sweep("split", "concentration of labels (0: two labels per client)", SPLITS),
         problem=draw_problem,
         figure=partial(figures.peers_figure, metric="error", tasks=("logistic", "network")),
@@ -347,8 +367,6 @@ EXPERIMENTS = (
             "error": "test error",
             "loss": "mean loss of the test images",
             "gradients": "gradients of single samples, all clients",
-            "numbers_up": "numbers sent by all clients",
-            "numbers_down": "numbers sent to all clients",
         },
         settings={
             "models": "plain",

@@ -33,42 +33,30 @@ from typing import Any
 import jax
 import jax.numpy as jnp
 
+from fedjax_admm import solvers
 from fedjax_admm._checks import count, default_float, number
 from fedjax_admm._pytrees import pytree_dataclass
 from fedjax_admm.penalties import Penalty, l1, mcp
-from fedjax_admm.problems import Federated, federated
-from fedjax_admm.solvers import (
-    consensus_admm,
-    fed_admm,
-    fed_dr,
-    fed_dyn,
-    fed_pd,
-    fed_plt,
-    fed_prox,
-    local_prox,
-    tree_link,
-)
+from fedjax_admm.problems import Federated
 from fedjax_admm.trials import figures
+from fedjax_admm.trials.experiments import _tuning
 from fedjax_admm.trials.experiments._catalogue import texts
 from fedjax_admm.trials.experiments._experiment import Experiment, Settings, Sweep
-from fedjax_admm.trials.experiments.peers._pinball import PinballProx, minimize_together, pinball
-from fedjax_admm.trials.experiments.peers._roster import (
+from fedjax_admm.trials.experiments._tuning import (
     ONLY,
-    PeerMethod,
-    Recipe,
+    STEPS,
     Setting,
     between,
+    relaxed,
+    with_prox,
+    with_steps,
+)
+from fedjax_admm.trials.experiments.peers import _pinball
+from fedjax_admm.trials.experiments.peers._roster import (
+    PeerMethod,
+    Recipe,
     peer_methods,
     tuned_places,
-)
-from fedjax_admm.trials.experiments.peers._smooth_recipes import (
-    STEPS,
-    averaging,
-    skipping,
-    smoothing,
-    subgradient,
-    with_steps,
-    with_variates,
 )
 from fedjax_admm.trials.experiments.peers._splits import draw_sizes
 
@@ -129,25 +117,13 @@ def draw_problem(
     means = 0.5 * jax.random.normal(mean_key, (clients, 1, dim - 1), dtype)
     x = means + jax.random.normal(x_key, (clients, largest, dim - 1), dtype)
     x = jnp.concatenate([x, jnp.ones((clients, largest, 1), dtype)], -1)
-    # Student's distribution with 2 degrees of freedom: half its chi-squared one is exponential.
-    bell_key, tail_key = jax.random.split(noise_key)
-    tail = jax.random.exponential(tail_key, (clients * largest,), dtype)
-    noise = 0.5 * jax.random.normal(bell_key, tail.shape, dtype) / jnp.sqrt(tail)
+    noise = _pinball.heavy_noise(*jax.random.split(noise_key), (clients * largest,))
     y = jnp.einsum("csd,cd->cs", x, models, precision="highest") + noise.reshape(clients, largest)
 
     def of(tau: jax.Array, penalty: Penalty) -> Regression:
-        taus = jnp.full((clients, largest), tau)
-        found = minimize_together(
-            x.reshape(-1, dim), y.ravel(), taus.ravel(), there.ravel(), penalty, _REFERENCE_STEPS
-        )
-        problem = federated(
-            pinball,
-            {"x": x, "y": y, "tau": taus},
-            jnp.zeros(dim, dtype),
-            weights="samples",
-            mask=there,
-            optimizer=PinballProx(largest, STEPS),
-        )
+        found = _pinball.minimize_together(x, y, tau, there, penalty, _REFERENCE_STEPS)
+        more = {"weights": "samples", "mask": there}
+        problem = _pinball.pinball_problem(x, y, tau, STEPS, **more)
         task = Regression(**vars(problem), penalty=penalty, least=jnp.zeros((), dtype))
         return Regression(**{**vars(task), "least": task.objective(found)})
 
@@ -170,27 +146,12 @@ def measure(solver: Any, problem: Regression, state: Any) -> dict[str, jax.Array
 # --- methods ---
 
 
-def _with_prox(builder: Callable[..., Any]) -> Callable[[Setting, Penalty], Any]:
-    def build(setting: Setting, regularizer: Penalty) -> Any:
-        return builder(setting.first, local=local_prox(), regularizer=regularizer)
-
-    return build
-
-
-def _relaxed(builder: Callable[..., Any]) -> Callable[[Setting, Penalty], Any]:
-    def build(setting: Setting, regularizer: Penalty) -> Any:
-        return builder(
-            setting.first, relaxation=setting.second, local=local_prox(), regularizer=regularizer
-        )
-
-    return build
-
-
 _SMOOTHING = 0.1  # of a link at the first update, in units of the model
 
 
 def _consensus(setting: Setting, regularizer: Penalty) -> Any:
-    return consensus_admm(tree_link(setting.first, _SMOOTHING, l1(setting.second)), regularizer)
+    link = solvers.tree_link(setting.first, _SMOOTHING, l1(setting.second))
+    return solvers.consensus_admm(link, regularizer)
 
 
 _PENALTIES = between(0.3, 100, 12)
@@ -198,24 +159,27 @@ _LENGTHS = between(0.03, 10, 12)
 _RATES = (0.001, 0.003, 0.01, 0.03)
 _RELAXED = (0.5, 1.0, 2.0, 4.0, 8.0, 16.0)
 _LINKS = (0.1, 0.3, 1.0, 3.0), (1.0, 3.0, 10.0)
+_SOME = (1.0, 3.0, 10.0)
 RECIPES = {
-    "FedADMM, prox": Recipe(_relaxed(fed_admm), _RELAXED, (1.0, 1.6), STEPS),
+    "FedADMM, prox": Recipe(relaxed(solvers.fed_admm), _RELAXED, (1.0, 1.6)),
     "FedDR, prox": Recipe(
-        _relaxed(fed_dr), tuple(1 / rho for rho in _RELAXED), (1.0, 1.6), STEPS, STEPS
+        relaxed(solvers.fed_dr), tuple(1 / rho for rho in _RELAXED), (1.0, 1.6), STEPS, STEPS
     ),
-    "FedPD, prox": Recipe(_with_prox(fed_pd), _LENGTHS, ONLY, STEPS),
-    "FedDyn, prox": Recipe(_with_prox(fed_dyn), _PENALTIES, ONLY, STEPS),
-    "Fed-PLT, prox": Recipe(_with_prox(fed_plt), _LENGTHS, ONLY, STEPS),
-    "FedProx, prox": Recipe(_with_prox(fed_prox), _PENALTIES, ONLY, STEPS),
-    "FSMDM, prox": Recipe(partial(smoothing, beta=_SMOOTHING), *_LINKS, STEPS, sums=True),
-    "consensus ADMM, prox": Recipe(_consensus, *_LINKS, STEPS, sums=True),
-    "FedADMM, steps": Recipe(with_steps(fed_admm), (1.0, 3.0, 10.0), _RATES, STEPS),
-    "FedDyn, steps": Recipe(with_steps(fed_dyn), (1.0, 3.0, 10.0), _RATES, STEPS),
-    "FedProx, steps": Recipe(with_steps(fed_prox), (1.0, 3.0, 10.0), _RATES, STEPS),
-    "SCAFFOLD, steps": Recipe(with_variates, (1.0, 2.0, 4.0), _RATES, STEPS),
-    "FedAvg, steps": Recipe(averaging, between(0.0003, 0.1, 12), ONLY, STEPS),
-    "ProxSkip, steps": Recipe(skipping, (0.3, 0.6, 1.0), (0.03, 0.1, 0.3, 1.0), 1),
-    "subgradient, steps": Recipe(subgradient, (3.0, 10.0, 30.0, 100.0), (0.5, 0.75, 1.0), 1),
+    "FedPD, prox": Recipe(with_prox(solvers.fed_pd), _LENGTHS, ONLY),
+    "FedDyn, prox": Recipe(with_prox(solvers.fed_dyn), _PENALTIES, ONLY),
+    "Fed-PLT, prox": Recipe(with_prox(solvers.fed_plt), _LENGTHS, ONLY),
+    "FedProx, prox": Recipe(with_prox(solvers.fed_prox), _PENALTIES, ONLY),
+    "FSMDM, prox": Recipe(partial(_tuning.smoothing, beta=_SMOOTHING), *_LINKS, sums=True),
+    "consensus ADMM, prox": Recipe(_consensus, *_LINKS, sums=True),
+    "FedADMM, steps": Recipe(with_steps(solvers.fed_admm), _SOME, _RATES),
+    "FedDyn, steps": Recipe(with_steps(solvers.fed_dyn), _SOME, _RATES),
+    "FedProx, steps": Recipe(with_steps(solvers.fed_prox), _SOME, _RATES),
+    "SCAFFOLD, steps": Recipe(_tuning.with_variates, (1.0, 2.0, 4.0), _RATES),
+    "FedAvg, steps": Recipe(_tuning.averaging, between(0.0003, 0.1, 12), ONLY),
+    "ProxSkip, steps": Recipe(_tuning.skipping, (0.3, 0.6, 1.0), (0.03, 0.1, 0.3, 1.0), 1),
+    "subgradient, steps": Recipe(
+        _tuning.subgradient, (3.0, 10.0, 30.0, 100.0), (0.5, 0.75, 1.0), 1
+    ),
 }
 """Method -> how it is built, and the settings that are tried."""
 
@@ -231,17 +195,14 @@ TUNED = tuned_places("nonsmooth-benchmark")
 def _methods(settings: Settings, shift: Any) -> dict[str, PeerMethod]:
     methods = {}
     for task, place in TASKS.items():
-        penalty = penalty_of(task, settings)
-        places = {name: TUNED[task, name] for name in RECIPES}
-        kind = (settings, shift, penalty, FAMILY, place, measure)
-        methods |= peer_methods(task, RECIPES, places, *kind)
+        kind = (settings, shift, penalty_of(task, settings), FAMILY, place, measure)
+        methods |= peer_methods(task, RECIPES, TUNED, *kind)
     return methods
 
 
-TEXTS = texts(__file__)
 EXPERIMENTS = (
     Experiment(
-        **TEXTS["nonsmooth-benchmark"],
+        **texts(__file__)["nonsmooth-benchmark"],
         sweep=Sweep("shift", "how far the clients' models lie apart", (0.0, 1.0)),
         problem=draw_problem,
         figure=partial(figures.peers_figure, metric="error", swept=False),
@@ -254,8 +215,6 @@ EXPERIMENTS = (
             "error": "relative excess of the objective",
             "below": "share of trials below the reference",
             "gradients": "gradients of single samples, all clients",
-            "numbers_up": "numbers sent by all clients",
-            "numbers_down": "numbers sent to all clients",
         },
         settings={
             "clients": 100,
