@@ -22,14 +22,14 @@ from fedjax_admm.trials.experiments._catalogue import texts
 from fedjax_admm.trials.experiments._experiment import Experiment, Settings, Sweep
 from fedjax_admm.trials.experiments._methods import AdaptedMethod, SolverMethod
 
-COSTS = {
-    "passes": "local passes (mean over clients)",
+SENT = {
     "numbers_up": "numbers sent towards the cloud",
     "numbers_down": "numbers sent towards the clients",
 }
 METRICS = {
     "error": "relative squared error",
-    **COSTS,
+    "passes": "local passes (mean over clients)",
+    **SENT,
     "disagreement": "largest entry of |client - cloud|",
 }
 SETTINGS = {
@@ -220,10 +220,7 @@ EXPERIMENTS: Sequence[Experiment] = (
             *("Subgradient 1 k^-0.5", "Subgradient 0.1 k^-0.5", "Subgradient Polyak (oracle)"),
         ),
     ),
-    _experiment(
-        **TEXTS["hfsad-passes"],
-        methods=_pass_methods,
-    ),
+    _experiment(**TEXTS["hfsad-passes"], methods=_pass_methods),
     _experiment(
         **TEXTS["hfsad-asynchrony"],
         methods=_asynchronous_methods,
@@ -236,10 +233,7 @@ EXPERIMENTS: Sequence[Experiment] = (
         figure=partial(figures.paired_figure, metric="error"),
         settings={**SETTINGS, "exact_box": 0},
     ),
-    _experiment(
-        **TEXTS["hfsad-depth"],
-        methods=_depth_methods,
-    ),
+    _experiment(**TEXTS["hfsad-depth"], methods=_depth_methods),
     _experiment(
         **TEXTS["hfsad-personalisation"],
         methods=_personal_methods,
@@ -248,8 +242,7 @@ EXPERIMENTS: Sequence[Experiment] = (
         metrics={
             "error": "relative squared error of the clients' models",
             "agreement": "adjusted Rand index of the clusters found",
-            "numbers_up": COSTS["numbers_up"],
-            "numbers_down": COSTS["numbers_down"],
+            **SENT,
         },
         settings=PERSONAL,
         shown=("MCP links", "SCAD links", "l1 links 0.1", "local", "one model", "clusters known"),

@@ -55,14 +55,7 @@ METRICS = {
     "numbers_up": "numbers sent",
     "numbers_down": "numbers received",
 }
-COMMON = {
-    "clients": 50,
-    "edges": 75,
-    "samples": 50,
-    "dim": 8,
-    "noise": 0.1,
-    "delta": 1e-5,
-}
+COMMON = {"clients": 50, "edges": 75, "samples": 50, "dim": 8, "noise": 0.1, "delta": 1e-5}
 
 
 # --- problems ---
@@ -153,11 +146,7 @@ def _clipping_methods(settings: Settings, clip: Any) -> dict[str, TaskMethod]:
     }
 
 
-STEPS = {
-    "eta 0.3": (0.3, 0.0),
-    "eta 1 / sqrt(n)": (1.0, 0.5),
-    "eta 3 / n": (3.0, 1.0),
-}
+STEPS = {"eta 0.3": (0.3, 0.0), "eta 1 / sqrt(n)": (1.0, 0.5), "eta 3 / n": (3.0, 1.0)}
 
 
 def _convergence_methods(settings: Settings, rho: Any) -> dict[str, TaskMethod]:

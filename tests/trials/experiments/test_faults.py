@@ -11,9 +11,7 @@ import fedjax_admm as fa
 from fedjax_admm import InputError, messages
 from fedjax_admm.trials.experiments._tuning import Setting
 from fedjax_admm.trials.experiments.messages import (
-    _attacked as attacked,
     _by_number as by_number,
-    _late as late,
     byzantine,
     delay,
 )
@@ -55,12 +53,12 @@ def test_one_of_several_attacks_is_that_attack(place):
 
 
 def test_rules_are_told_how_many_liars_to_expect():
-    _, _, trimmed, _, krum, multi, *_ = attacked.aggregators(21, 0.4, attacked.Radii(1.0, 1.0))
+    _, _, trimmed, _, krum, multi, *_ = byzantine.aggregators(21, 0.4, byzantine.Radii(1.0, 1.0))
     assert (krum.bad, multi.bad, multi.kept) == (8, 8, 13)
     assert float(trimmed.share) == pytest.approx(0.4)
     krum.check(21)  # as many as it needs
-    for senders in {BYZANTINE.settings[target.senders] for target in attacked.TARGETS.values()}:
-        attacked.aggregators(senders, byzantine.EXPECTED, attacked.Radii(1.0, 1.0))[4].check(
+    for senders in {BYZANTINE.settings[target.senders] for target in byzantine.TARGETS.values()}:
+        byzantine.aggregators(senders, byzantine.EXPECTED, byzantine.Radii(1.0, 1.0))[4].check(
             senders
         )
 
@@ -73,19 +71,19 @@ def test_rules_are_told_how_many_liars_to_expect():
     [(0.0, 21, 0), (0.1, 21, 2), (0.2, 10, 2), (0.3, 10, 3), (0.4, 21, 8), (0.45, 20, 9)],
 )
 def test_a_share_is_rounded_down(share, number, byzantine):
-    np.testing.assert_array_equal(attacked.first_of(share, number), np.arange(number) < byzantine)
+    np.testing.assert_array_equal(byzantine.first_of(share, number), np.arange(number) < byzantine)
 
 
 def test_numbers_are_among_those_that_were_tried():
-    for task, target in attacked.TARGETS.items():
-        assert set(byzantine.COLUMNS) <= set(attacked.SHOWN[task]) <= set(attacked.ATTACKS)
+    for task, target in byzantine.TARGETS.items():
+        assert set(byzantine.COLUMNS) <= set(byzantine.SHOWN[task]) <= set(byzantine.ATTACKS)
         number, *radii = byzantine.CHOSEN[task]
         assert len(target.grid) in (1, 12)
         assert number in target.grid
         assert set(radii) <= set(target.radii)
     for name, places in delay.CHOSEN.items():
         assert set(places) == set(LATE.sweep.values)
-        grid = late.SOLVERS[name].grid()
+        grid = delay.SOLVERS[name].grid()
         assert len(grid) == 12
         assert all(0 <= place < 12 for place in places.values())
 
@@ -121,10 +119,10 @@ def test_a_method_by_number_is_the_solver_with_that_attack_and_rule():
     settings = {**BYZANTINE.resolve(SMALL), "rounds": 10}
     name, share = "FedADMM: geometric median, inner product", 0.3
     method = byzantine.methods_of(settings, share)[name]
-    problem = {"FedADMM": attacked.TARGETS["FedADMM"].draw(settings, share, jax.random.key(3))}
+    problem = {"FedADMM": byzantine.TARGETS["FedADMM"].draw(settings, share, jax.random.key(3))}
     asked = problem["FedADMM"]
     found = method(problem, jax.random.key(4), 10, 10)["error"]
-    alone = attacked.TARGETS["FedADMM"].build(
+    alone = byzantine.TARGETS["FedADMM"].build(
         asked.problem,
         method.chosen,
         exchange=messages.exchange(
@@ -144,28 +142,28 @@ def test_a_method_by_number_is_the_solver_with_that_attack_and_rule():
     "mean", [5.0, *(pytest.param(each, marks=pytest.mark.thorough) for each in (0.0, 1.0, 20.0))]
 )
 def test_heavy_tails_have_the_mean_of_the_others(mean):
-    scale = float(late.delays(jnp.asarray(mean))[1].scale)
-    waits = np.arange(1, late.DEPTH + 1)
-    assert np.sum((1 + waits / scale) ** -late.EXPONENT) == pytest.approx(mean, rel=0.01, abs=1e-9)
+    scale = float(delay.delays(jnp.asarray(mean))[1].scale)
+    waits = np.arange(1, delay.DEPTH + 1)
+    assert np.sum((1 + waits / scale) ** -delay.EXPONENT) == pytest.approx(mean, rel=0.01, abs=1e-9)
 
 
 @pytest.mark.thorough
 @pytest.mark.parametrize("name", ["LAD: FedADMM", "localisation: FSMDM"])
 def test_without_delay_it_is_the_solver_alone(name):
     settings = LATE.resolve(SMALL)
-    problem = late.draw_problems(settings, 0.0, jax.random.key(2))
-    asked = problem[late.SOLVERS[name].task]
-    setting = Setting(*map(jnp.asarray, late.SOLVERS[name].grid()[3]))
+    problem = delay.draw_problems(settings, 0.0, jax.random.key(2))
+    asked = problem[delay.SOLVERS[name].task]
+    setting = Setting(*map(jnp.asarray, delay.SOLVERS[name].grid()[3]))
     zero = jnp.zeros((), jnp.int32)
     model = fa.run(
-        late.SOLVERS[name].build(setting, exchange=messages.exchange()),
+        delay.SOLVERS[name].build(setting, exchange=messages.exchange()),
         asked.problem,
         jax.random.key(5),
         rounds=12,
     ).estimate
     wanted = np.linalg.norm(model - asked.solution) / asked.unit
     for in_order in (False, True):
-        method = late.Delayed(zero, jnp.asarray(0.0), setting, name, in_order)
+        method = delay.Delayed(zero, jnp.asarray(0.0), setting, name, in_order)
         found = method(problem, jax.random.key(5), 12, 12)["error"]
         np.testing.assert_allclose(found, [wanted], rtol=1e-4)
 

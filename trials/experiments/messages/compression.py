@@ -1,6 +1,6 @@
 """Error against bits: compressors under all families of solvers, tuned alike.
 
-Every task of `_tasks` is solved with every channel of `_channels`, upwards (on a graph: along the
+Every task of `_tasks` is solved with every channel of `channels_of`, upwards (on a graph: along the
 edges); what servers send goes uncompressed, and its bits are in the metric bits_down. Compressors
 stand inside coded differences; "no memory" is the compressor alone, "error feedback" EF14. A
 message of SCAFFOLD has two vectors, one of HFSAD and FSMDM a weight of 32 bits besides. What GTV
@@ -14,12 +14,14 @@ messages-compression` takes the one with the fewest bits until the target, on pr
 seeds; compressors have the parameters of the settings `levels` and `share` throughout.
 """
 
+import math
 from dataclasses import field
 from typing import Any
 
 import jax
 import jax.numpy as jnp
 
+from fedjax_admm import messages
 from fedjax_admm._checks import count, number
 from fedjax_admm._pytrees import pytree_dataclass
 from fedjax_admm._run._results import Measure
@@ -33,10 +35,6 @@ from fedjax_admm.trials.experiments._experiment import Experiment, Settings, Swe
 from fedjax_admm.trials.experiments._methods import Method, recorded_rounds
 from fedjax_admm.trials.experiments._tuning import Setting
 from fedjax_admm.trials.experiments.messages._by_number import AChannel
-from fedjax_admm.trials.experiments.messages._channels import (
-    Budget,
-    named_channels,
-)
 from fedjax_admm.trials.experiments.messages._tasks import TASKS, Posed, Task, draw_data
 from fedjax_admm.trials.results import MESSAGES, NONFINITE_ROUND
 
@@ -127,10 +125,29 @@ MEASURES = {name: _measure_of(task) for name, task in TASKS.items()}
 
 
 def channels_of(settings: Settings, task: Task) -> dict[str, Channel]:
-    """Return the channels of a task by name."""
-    budget = Budget(count("levels", settings["levels"]), settings["share"])
-    number("share", budget.share, above=0, at_most=1)
-    return named_channels(task.shape(settings), budget, task.rank)
+    """Return the channels of a task by name, the uncompressed one first; low rank with a rank."""
+    levels, share = count("levels", settings["levels"]), settings["share"]
+    number("share", share, above=0, at_most=1)
+    entries = max(1, round(share * math.prod(task.shape(settings))))
+    top_k, qsgd = messages.top_k(entries), messages.qsgd(levels)
+    remembered = {
+        "float16": messages.cast("float16"),
+        "natural": messages.natural(),
+        "QSGD": qsgd,
+        "sign": messages.scaled_sign(),
+        "top-k": top_k,
+        "rand-k": messages.rand_k(entries),
+    }
+    channels: dict[str, Channel] = {
+        "none": messages.identity(),  # beside which all others stand: 32 bits per number
+        **{name: messages.differences(each) for name, each in remembered.items()},
+        "QSGD, no memory": qsgd,
+        "top-k, no memory": top_k,
+        "top-k, error feedback": messages.error_feedback(top_k),
+    }
+    if task.rank is not None:
+        channels["low rank"] = messages.differences(messages.low_rank(task.rank))
+    return channels
 
 
 def draw_problems(

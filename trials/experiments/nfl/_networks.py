@@ -14,6 +14,11 @@ from fedjax_admm.problems import Networked, draw_networked_regression, with_acce
 from fedjax_admm.solvers import GTVPrimalDual, gtv_step_ratio
 from fedjax_admm.trials.experiments._methods import Method, SolverMethod, at_every_record
 
+SENT = {
+    "numbers_up": "numbers sent along edges, head to tail",
+    "numbers_down": "numbers sent along edges, tail to head",
+}
+
 
 class Drawn(NamedTuple):
     """A network without noise where all data are accessible, and what methods do to it."""

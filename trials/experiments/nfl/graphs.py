@@ -30,6 +30,7 @@ from fedjax_admm.trials.experiments._catalogue import texts
 from fedjax_admm.trials.experiments._experiment import Experiment, Settings, Sweep
 from fedjax_admm.trials.experiments._methods import Method, SolverMethod
 from fedjax_admm.trials.experiments.nfl._networks import (
+    SENT,
     ByRule,
     Drawn,
     Pooled,
@@ -44,8 +45,7 @@ from fedjax_admm.trials.experiments.nfl._networks import (
 METRICS = {
     "error": "mean squared distance to the true models",
     "label_error": "mean squared error on the nodes' own data",
-    "numbers_up": "numbers sent along edges, head to tail",
-    "numbers_down": "numbers sent along edges, tail to head",
+    **SENT,
 }
 PENALTIES = {
     "nLasso": penalties.network_lasso,
@@ -301,8 +301,7 @@ EXPERIMENTS: Sequence[Experiment] = (
         metrics={
             "error": "largest distance of a node from the mean model",
             "critical": "critical coupling",
-            "numbers_up": METRICS["numbers_up"],
-            "numbers_down": METRICS["numbers_down"],
+            **SENT,
         },
         settings={"nodes": 50, "samples": 5, "dim": 2},
         rounds=1000,

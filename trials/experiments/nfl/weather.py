@@ -29,7 +29,7 @@ from fedjax_admm.trials.experiments._catalogue import texts
 from fedjax_admm.trials.experiments._data import data_file
 from fedjax_admm.trials.experiments._experiment import Experiment, Settings, Sweep, trial_keys
 from fedjax_admm.trials.experiments._methods import DirectMethod, Method, SolverMethod
-from fedjax_admm.trials.experiments.nfl._networks import gtv_solver
+from fedjax_admm.trials.experiments.nfl._networks import SENT, gtv_solver
 from fedjax_admm.trials.results import Results
 from fedjax_admm.trials.tables._node_graphs import node_distances
 from fedjax_admm.trials.tables._observations import Observations, read_observations
@@ -276,8 +276,7 @@ EXPERIMENTS: Sequence[Experiment] = (
         metrics={
             "error": "validation error (°C²)",
             "training_error": "training error (°C²)",
-            "numbers_up": "numbers sent along edges, head to tail",
-            "numbers_down": "numbers sent along edges, tail to head",
+            **SENT,
         },
         settings={"features": 3, "validation": 0.33, "data": ""},
         figure=weather_figure,
