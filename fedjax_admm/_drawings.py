@@ -117,22 +117,17 @@ def tree_positions(
     level = np.repeat(np.arange(len(level_sizes)), level_sizes)
     for depth, places in enumerate(server_parents, 1):
         parents[begins[depth] : begins[depth + 1]] = begins[depth - 1] + np.asarray(places)
-    path = [tuple(_path(parents, int(server))) for server in client_parents]
-    order = np.asarray(sorted(range(len(path)), key=path.__getitem__), int)
-    across = np.zeros(servers + len(path))
-    across[servers + order] = np.arange(len(path))
-    above = np.concatenate([parents, np.asarray(client_parents, int)])
-    for node in [*range(servers - 1, -1, -1)]:
+    ancestors = [np.asarray(client_parents, int)]
+    while np.any(parents[ancestors[-1]] >= 0):
+        above = parents[ancestors[-1]]
+        ancestors.append(np.where(above < 0, ancestors[-1], above))
+    clients, order = len(client_parents), np.lexsort(ancestors)
+    across = np.zeros(servers + clients)
+    across[servers + order] = np.arange(clients)
+    above = np.concatenate([parents, ancestors[0]])
+    for node in reversed(range(servers)):
         children = np.flatnonzero(above == node)
         across[node] = across[children].mean() if children.size else 0.0
-    up = np.concatenate([-level, np.full(len(path), -len(level_sizes))])
+    up = np.concatenate([-level, np.full(clients, -len(level_sizes))])
     nodes = np.flatnonzero(above >= 0)
     return np.stack([across, up], 1), np.stack([nodes, above[nodes]], 1)
-
-
-def _path(parents: np.ndarray, server: int) -> list[int]:
-    """Return the servers from the root to one of them."""
-    way = [server]
-    while parents[way[-1]] >= 0:
-        way.append(int(parents[way[-1]]))
-    return way[::-1]

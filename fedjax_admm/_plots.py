@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from fedjax_admm._checks import InputError, listed
+from fedjax_admm._checks import InputError, finite_array, listed
 from fedjax_admm._drawings import COLOURS, graph_positions, tree_positions
 
 if TYPE_CHECKING:
@@ -35,40 +35,22 @@ def plot_trace(
 ) -> "Axes":
     """Draw what a run measured against its rounds; see `Run.plot`."""
     measured = [name for name in trace if name not in _COUNTS]
-    if metric is None:
-        metric = next(iter(measured), "")
+    metric = next(iter(measured), "") if metric is None else metric
+    about: Any = {"argument": "metric", "value": metric}
     if metric not in trace:
-        raise InputError(
-            f"must be one of what the run measured, {listed(measured)}"
-            if measured
-            else "cannot be drawn, for the run measured nothing",
-            argument="metric",
-            value=metric,
-            remedy=None if measured else "give the run a measure",
-        )
-    rounds = np.asarray(trace["round"])
-    values = np.asarray(trace[metric], np.float64)
-    if values.shape[: rounds.ndim] != rounds.shape:
-        raise InputError(
-            f"has the shape {values.shape}, but rounds have the shape {rounds.shape}",
-            argument="metric",
-            value=metric,
-        )
-    if values.ndim > rounds.ndim:
-        raise InputError(
-            f"is an array of shape {values.shape[rounds.ndim :]} per round, and a curve needs one",
-            argument="metric",
-            value=metric,
-            remedy="draw the entry that you want from run.trace",
-        )
+        known = f"must be one of what the run measured, {listed(measured) or 'nothing'}"
+        raise InputError(known, **about, remedy=None if measured else "give the run a measure")
+    rounds, values = (np.asarray(trace[name], np.float64) for name in ("round", metric))
+    if values.shape != rounds.shape:
+        mistake = f"has the shape {values.shape}, but a curve needs a number per round"
+        raise InputError(mistake, **about, remedy="draw the entry that you want from run.trace")
     every = rounds.reshape(-1, rounds.shape[-1])
-    x, runs = every[0], values.reshape(-1, values.shape[-1])
+    x, runs = every[0], values.reshape(every.shape)
     if np.any(every != x):
         raise InputError(
             "cannot be drawn against rounds, for the runs have recorded different ones, as those "
             "of run_until do",
-            argument="metric",
-            value=metric,
+            **about,
             remedy="use to_dataframe(), or run with rounds given",
         )
     axes = _axes(axes)
@@ -80,10 +62,8 @@ def plot_trace(
     median = f"median of what is finite ({lost} of {len(runs)} runs are not)" if lost else "median"
     several, earlier = len(runs) > 1, len(axes.lines)
     colour, line = COLOURS[earlier % len(COLOURS)], _LINES[earlier % len(_LINES)]
-    if label is not None:
-        name = f"{label} ({median}, 10 to 90 %)" if several else label
-    else:
-        name = median if several else metric
+    name = (median if several else metric) if label is None else label
+    name += f" ({median}, 10 to 90 %)" if several and label is not None else ""
     axes.plot(x, middle, color=colour, linestyle=line, label=name)
     if several:
         band = axes.fill_between(x, low, high, color=colour, alpha=0.2, linewidth=0)
@@ -91,12 +71,9 @@ def plot_trace(
     if several or label is not None:
         axes.legend(frameon=False)
     positive = np.any(finite) and np.all(runs[finite] > 0)
-    if positive and not earlier:
-        axes.set_yscale("log")
-    if not positive and axes.get_yscale() == "log":
-        axes.set_yscale("linear")
-    axes.set_xlabel("round")
-    axes.set_ylabel(metric)
+    logarithmic = positive and not (earlier and axes.get_yscale() == "linear")
+    axes.set_yscale("log" if logarithmic else "linear")
+    axes.set(xlabel="round", ylabel=metric)
     axes.grid(True, linewidth=0.4, alpha=0.6)
     return axes
 
@@ -107,24 +84,21 @@ def plot_graph(graph: Any, values: Any, positions: Any, axes: "Axes | None") -> 
     number = graph.num_nodes
     if positions is None:
         positions = graph_positions(heads, tails, weights, number)
-    positions = _of_shape("positions", positions, (number, 2))
-    values = None if values is None else _of_shape("values", values, (number,))
+    positions = finite_array("positions", positions, (number, 2))
+    values = None if values is None else finite_array("values", values, (number,))
     axes = _axes(axes)
     from matplotlib.collections import LineCollection
 
     present = weights != 0
     ends = np.stack([positions[heads[present]], positions[tails[present]]], 1)
-    share = weights[present] / max(np.max(weights[present], initial=0), 1e-300)
-    lines = LineCollection(
-        list(ends), colors="0.6", linewidths=list(0.2 + 0.6 * share), alpha=0.6, zorder=1
-    )
-    axes.add_collection(lines)
+    widths = 0.2 + 0.6 * weights[present] / max(np.max(weights[present], initial=0), 1e-300)
+    look: Any = {"colors": "0.6", "linewidths": list(widths), "alpha": 0.6, "zorder": 1}
+    axes.add_collection(LineCollection(list(ends), **look))
     coloured = {"color": COLOURS[0]} if values is None else {"c": values, "cmap": "viridis"}
     drawn = axes.scatter(*positions.T, s=18, zorder=2, **coloured)
     if values is not None:
         axes.figure.colorbar(drawn, ax=axes)
-    axes.set_xticks([])
-    axes.set_yticks([])
+    axes.set(xticks=[], yticks=[])
     axes.autoscale_view()
     return axes
 
@@ -139,8 +113,9 @@ def plot_tree(tree: Any, axes: "Axes | None") -> "Axes":
 
     axes.add_collection(LineCollection(list(places[links]), colors="0.6", linewidths=0.7, zorder=1))
     servers = sum(tree.level_sizes)
-    axes.scatter(*places[:servers].T, marker="s", s=40, color=COLOURS[0], label="servers", zorder=2)
-    axes.scatter(*places[servers:].T, marker="o", s=12, color=COLOURS[1], label="clients", zorder=2)
+    parts = {"servers": (places[:servers], "s", 40), "clients": (places[servers:], "o", 12)}
+    for colour, (label, (shown, marker, size)) in zip(COLOURS, parts.items(), strict=False):
+        axes.scatter(*shown.T, marker=marker, s=size, color=colour, label=label, zorder=2)
     axes.legend(frameon=False)
     axes.set_axis_off()
     axes.autoscale_view()
@@ -172,10 +147,8 @@ def plot_ellipses(region: Any, axes: "Axes | None", style: Mapping[str, Any]) ->
         **{"facecolors": "none", "edgecolors": COLOURS[0], "linewidths": 0.8, **style},
     )
     axes.add_collection(collection)
-    corners = np.concatenate(
-        [centres - widths.max(1)[:, None] / 2, centres + widths.max(1)[:, None] / 2]
-    )
-    axes.update_datalim(corners)
+    reach = widths.max(1)[:, None] / 2
+    axes.update_datalim(np.concatenate([centres - reach, centres + reach]))
     axes.autoscale_view()
     return axes
 
@@ -187,13 +160,3 @@ def _axes(axes: "Axes | None") -> "Axes":
     import matplotlib.pyplot as plt
 
     return plt.subplots(layout="constrained")[1]
-
-
-def _of_shape(name: str, value: Any, shape: tuple[int, ...]) -> np.ndarray:
-    """Return an array of float64, if it has the shape."""
-    array = np.asarray(value, np.float64)
-    if array.shape != shape:
-        raise InputError(
-            f"must have the shape {shape}, but it has {array.shape}", argument=name, value=value
-        )
-    return array

@@ -91,7 +91,7 @@ def test_graphs_and_trees_are_drawn():
     # A chain's second eigenvector runs along it.
     along = np.asarray(graph.plot().collections[1].get_offsets())[:, 0]
     assert np.all(np.diff(along) > 0) or np.all(np.diff(along) < 0)
-    with pytest.raises(fa.InputError, match="positions must have the shape"):
+    with pytest.raises(fa.InputError, match="positions must have shape"):
         graph.plot(positions=jnp.ones((6, 3)))
     tree = fa.trees.from_counts([[2, 1], [3]])
     axes = tree.plot()

@@ -225,7 +225,6 @@ EXPERIMENTS: Sequence[Experiment] = (
         **TEXTS["zcdp-tau"],
         sweep=Sweep("tau", "tau", (0.9, 0.95, 0.97, 0.98, 0.985, 0.99, 0.995, 1.0)),
         methods=partial(_methods, swept="tau", names=(ZCDP, GRAD)),
-        figure=partial(SWEEP_FIGURE, logarithmic=False),
         settings={**COMMON, "epsilon": 4.0},
     ),
     _experiment(
@@ -268,7 +267,6 @@ EXPERIMENTS: Sequence[Experiment] = (
         **TEXTS["zcdp-heterogeneous"],
         sweep=Sweep("shift", "deviation of the clients' true models", (0.0, 0.5, 1.0, 2.0)),
         methods=partial(_methods, swept="shift", names=(ZCDP, GRAD), found=HETEROGENEOUS),
-        figure=partial(SWEEP_FIGURE, logarithmic=False),
         settings={**COMMON, "epsilon": 8.0},
     ),
 )

@@ -2,10 +2,7 @@
 
 from typing import TYPE_CHECKING, Any
 
-import numpy as np
-
 from fedjax_admm.trials.figures import _lines, _style
-from fedjax_admm.trials.figures._sweeps import draw_sweep
 from fedjax_admm.trials.results import Results
 
 if TYPE_CHECKING:
@@ -23,11 +20,12 @@ def usual_figure(results: Results) -> "Figure":
     measured = {name.rpartition("/")[2] for name in results.arrays}
     first, *others = (name for name in results.config["metrics"] if name in measured)
     shown = [first, *(name for name in others if name not in _COSTS)][:2]
-    swept = len(results.sweep) > 1
-    figure, grid = _style.panels(len(shown), 2 if swept else 3)
-    for row, metric in zip(grid, shown, strict=True):
-        (draw_sweep if swept else _draw_curves)(row, results, metric)
-    return _style.finish(figure, results)
+    rows = [(_sweep if len(results.sweep) > 1 else _courses)(metric) for metric in shown]
+    return _lines.draw_panels(results, _style.family_styles(results.methods), rows)[0]
+
+
+def _sweep(metric: str) -> list[dict[str, Any]]:
+    return [{"metric": metric, "bands": bands, "log": "y"} for bands in ("errors", "medians")]
 
 
 def curve_figure(results: Results, *, metric: str, heavy: bool = False) -> "Figure":
@@ -38,21 +36,19 @@ def curve_figure(results: Results, *, metric: str, heavy: bool = False) -> "Figu
       metric: what is drawn.
       heavy: whether tails are heavy: medians have bands then, and means if they are asked for.
     """
-    figure, grid = _style.panels(1, 3)
-    _draw_curves(grid[0], results, metric, "none" if heavy else "errors")
-    return _style.finish(figure, results)
+    rows = [_courses(metric, "none" if heavy else "errors")]
+    return _lines.draw_panels(results, _style.family_styles(results.methods), rows)[0]
 
 
-def _draw_curves(row: np.ndarray, results: Results, metric: str, bands: str = "errors") -> None:
-    """Draw mean and median against rounds, and the mean against numbers sent, in three panels."""
-    styles = _style.family_styles(results.methods)
+def _courses(metric: str, bands: str = "errors") -> list[dict[str, Any]]:
+    """Return mean and median against rounds, and the mean against numbers sent."""
     # Bands of medians are drawn alone: those of ten methods would cover each other.
     kinds = (bands, "medians" if bands == "none" else "median", bands)
     costs = (_lines.ROUNDS, _lines.ROUNDS, "numbers_up")
-    for axes, kind, cost in zip(row, kinds, costs, strict=True):
-        _lines.draw(axes, results, metric, styles, bands=kind, against=cost)
-        _style.logarithmic(axes, rounds=True)
-    row[2].set_title("mean against traffic", fontsize=10)
+    look = {"metric": metric, "log": "xy"}
+    return [
+        {**look, "bands": kind, "against": cost} for kind, cost in zip(kinds, costs, strict=True)
+    ]
 
 
 def cost_figure(results: Results, *, metric: str) -> "Figure":
@@ -60,15 +56,18 @@ def cost_figure(results: Results, *, metric: str) -> "Figure":
 
     It is drawn at the first swept value, or in a row per value where everything is drawn.
     """
-    rows = len(results.sweep) if _lines.everything(results) else 1
-    figure, grid = _style.panels(rows, 3, sharey="row")
+    shown = results.sweep if _lines.everything(results) else results.sweep[:1]
+    title = _style.parameter_label(results)
+    look = {"metric": metric, "log": "xy"}
+    rows = [
+        [
+            {**look, "against": cost, "row": row, "title": f"{title}: {value:g}"}
+            for cost in (_lines.ROUNDS, "passes", _lines.SENT)
+        ]
+        for row, value in enumerate(shown)
+    ]
     styles = _style.family_styles(results.methods)
-    for row, (line, value) in enumerate(zip(grid, results.sweep, strict=False)):
-        for axes, cost in zip(line, (_lines.ROUNDS, "passes", _lines.SENT), strict=True):
-            title = f"{_style.parameter_label(results)}: {value:g}"
-            _lines.draw(axes, results, metric, styles, title=title, against=cost, row=row)
-            _style.logarithmic(axes, rounds=True)
-    return _style.finish(figure, results)
+    return _lines.draw_panels(results, styles, rows, sharey="row")[0]
 
 
 def curves_by_method_figure(results: Results, *, metric: str) -> "Figure":
@@ -79,16 +78,14 @@ def curves_by_method_figure(results: Results, *, metric: str) -> "Figure":
     names = [name for name in results.methods if results.has(name, metric)]
     bands = ["errors", "medians"][not _lines.everything(results) :]
     figure, grid = _style.panels(len(bands), len(names), 3, 3.6, sharex=True, sharey=True)
-    styles = list(_style.family_styles(map(str, range(len(results.sweep)))).values())
+    looks = _style.family_styles(f"{value:g}" for value in results.sweep)
     for line, band in zip(grid, bands, strict=True):
         for axes, name in zip(line, names, strict=True):
-            look: dict[str, Any] = {"bands": band, "against": _lines.ROUNDS}
-            for row, (value, style) in enumerate(zip(results.sweep, styles, strict=True)):
-                label = f"{value:g}"
-                _lines.draw(axes, results, metric, {label: style}, {label: name}, row=row, **look)
-            axes.set_title(f"{_style.readable(name)}\n{_lines.words(results, band)}", fontsize=10)
-    for axes in grid.flat:
-        _style.logarithmic(axes, rounds=True)
+            for row, label in enumerate(looks):
+                more: Any = {"bands": band, "against": _lines.ROUNDS, "row": row}
+                _lines.draw(axes, results, metric, looks, {label: name}, **more)
+            axes.set_title(f"{_style.readable(name)}\n{_lines.words(results, band)}")
+            _style.logarithmic(axes, "xy")
     return _style.finish(figure, results, legend_title=_style.parameter_label(results))
 
 
@@ -103,13 +100,10 @@ def progress_figure(results: Results) -> "Figure":
         has them, and the seconds per round of every method that sends something as details. The
         first swept value is drawn.
     """
-    shown = [("error", _lines.ROUNDS), ("error", _lines.SENT)]
-    if _lines.everything(results):
-        shown[1:1] = [
-            (each, _lines.ROUNDS) for each in ("fresh_error", "objective", "training_error")
-        ]
-        shown.append(("error", _lines.CLOCK))
-    whole = len(shown) > 2
+    whole = _lines.everything(results)
+    metrics = ["error", *(("fresh_error", "objective", "training_error") if whole else ())]
+    shown = [*((each, _lines.ROUNDS) for each in metrics), ("error", _lines.SENT)]
+    shown += [("error", _lines.CLOCK)] * whole
     figure, grid = _style.panels(1 + whole, 2 + whole, width=5.8 - whole, sharey=not whole)
     styles = _style.distinct_styles(results.methods)
     moving = {name: name for name in styles if results.has(name, "numbers_up")}
@@ -118,8 +112,7 @@ def progress_figure(results: Results) -> "Figure":
         for name, style in styles.items():
             if name not in moving and results.has(name, metric):
                 level = _lines.last(results, name, metric).mean[0]
-                look = {key: style[key] for key in ("color", "linestyle")}
-                axes.axhline(level, label=_style.readable(name), linewidth=1.4, **look)
-        if cost != _lines.ROUNDS:
-            _style.logarithmic_along(axes)
+                look = {**style, "marker": "", "linewidth": 1.4}
+                axes.axhline(level, label=_style.readable(name), **look)
+        _style.logarithmic(axes, "" if cost == _lines.ROUNDS else "x")
     return _style.finish(figure, results)

@@ -1,7 +1,6 @@
 """A forest plot of paired differences: one row per method and swept value, and the line of zero."""
 
 import math
-from itertools import groupby
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -51,40 +50,37 @@ def differences_figure(comparison: Comparison) -> "Figure":
 
     The axis is logarithmic on both sides of zero where one difference would hide the others.
     """
-    groups = {
-        method: list(rows) for method, rows in groupby(comparison.rows, lambda row: row.method)
-    }
-    height = _REST + sum(_HEAD + _ROW * len(rows) for rows in groups.values())
+    names = list(dict.fromkeys(row.method for row in comparison.rows))
+    groups = {name: [row for row in comparison.rows if row.method == name] for name in names}
+    height = _REST + _HEAD * len(groups) + _ROW * len(comparison.rows)
     figure = _style.blank_figure(7.5, min(height, _TALLEST))
     axes = figure.subplots()
     axes.axvline(0, color="0.4", linewidth=1, zorder=0)
-    ticks: dict[float, tuple[str, str]] = {}  # place -> text and weight
-    place = 0.0
-    for (method, rows), style in zip(
-        groups.items(), _style.distinct_styles(groups).values(), strict=True
+    ticks: dict[float, str] = {}
+    for (method, style), rows in zip(
+        _style.distinct_styles(groups).items(), groups.values(), strict=True
     ):
-        ticks[place] = _style.readable(method), "bold"
+        place = max(ticks, default=-_HEAD / _ROW) + _HEAD / _ROW
         places = place + 1 + np.arange(len(rows))
-        ticks |= {at: (f"{row.value:g}", "normal") for at, row in zip(places, rows, strict=True)}
-        table = [row.difference for row in rows]
-        numbers = ([each.mean for each in table], [each.standard_error for each in table])
+        ticks |= {place: _style.readable(method)}
+        ticks |= {at: f"{row.value:g}" for at, row in zip(places, rows, strict=True)}
         look = {"label": _style.readable(method), "marker": style["marker"], "markersize": 5}
-        pairs = [each.trials for each in table]
-        _draw_intervals(axes, places, *numbers, pairs, style["color"], **look)
-        place += len(rows) + 1 + (_HEAD - _ROW) / _ROW
-    axes.set_yticks(list(ticks), [text for text, _ in ticks.values()])
-    for label, (_, weight) in zip(axes.get_yticklabels(), ticks.values(), strict=True):
-        label.set_fontweight(weight)
-    axes.set_ylim(place - 0.5, -0.8)
+        table = [row.difference for row in rows]
+        mean, error, pairs = (
+            np.array([getattr(each, name) for each in table])
+            for name in ("mean", "standard_error", "trials")
+        )
+        _draw_intervals(axes, places, mean, error, pairs, style["color"], **look)
+    axes.set_yticks(list(ticks), list(ticks.values()))
+    axes.set_ylim(max(ticks) + 0.6, -0.8)
     axes.tick_params("y", length=0)
     axes.grid(True, axis="x", linewidth=0.4, alpha=0.6)
     how = _spread(axes, np.array([row.difference.mean for row in comparison.rows]))
     axes.set_xlabel(
         f"{_style.caption(f'difference in {comparison.label}')}{how}\n"
-        "left of zero is smaller; thick: standard error, thin: 95 % interval",
-        fontsize=9,
+        "left of zero is smaller; thick: standard error, thin: 95 % interval"
     )
-    axes.set_ylabel(_style.caption(comparison.parameter), fontsize=9)
+    axes.set_ylabel(_style.caption(comparison.parameter))
     figure.suptitle(_style.caption(comparison.title, 2 * 80).replace("; ", "\n"), fontsize=10)
     return figure
 
@@ -113,15 +109,14 @@ def paired_figure(results: Results, *, metric: str) -> "Figure":
     panels = figure.subplots(1, len(results.sweep), sharey=True, squeeze=False)[0]
     rows = np.arange(len(others))[::-1]
     for i, (axes, value) in enumerate(zip(panels, results.sweep, strict=True)):
-        last = {name: results.values(name, metric)[i, :, -1] for name in results.methods}
+        last = np.stack([results.values(name, metric)[i, :, -1] for name in results.methods])
         with np.errstate(over="ignore", invalid="ignore"):
-            apart = np.stack([last[name] - last[first] for name in others])
-        table = summarize(apart, axis=1)
+            table = summarize(last[1:] - last[:1], axis=1)
         axes.axvline(0, color="0.4", linewidth=1, zorder=0)
         numbers = (table.mean, table.standard_error, table.trials - table.nonfinite)
         _draw_intervals(axes, rows, *numbers, _style.COLOURS[0], marker="o")
         words = "mean, standard error (thick), 95 % interval (thin)"
-        axes.set_title(f"{_style.parameter_label(results)}: {value:g}\n{words}", fontsize=9)
+        axes.set_title(f"{_style.parameter_label(results)}: {value:g}\n{words}")
         axes.set_xlabel(
             f"{_style.metric_label(results, metric)},\nminus that of {_style.readable(first)}"
         )

@@ -7,9 +7,9 @@ stand side by side, how tall they are, and where lines of text are broken.
 import math
 import textwrap
 from collections.abc import Mapping
+from itertools import product
+from string import ascii_lowercase
 from typing import TYPE_CHECKING, Any
-
-import numpy as np
 
 from fedjax_admm.trials.figures._choices import FigureStyle
 
@@ -36,9 +36,8 @@ def panels_of(figure: "Figure") -> "list[Axes]":
 
 def letters_of(panels: int) -> list[str]:
     """Return what panels are called: a to z, then aa, ab, ..."""
-    alphabet = "abcdefghijklmnopqrstuvwxyz"
-    names = [*alphabet, *(first + second for first in alphabet for second in alphabet)]
-    return names[:panels]
+    pairs = map("".join, product(ascii_lowercase, repeat=2))
+    return [*ascii_lowercase, *pairs][:panels]
 
 
 def _place(axes: "Axes") -> tuple[int, int]:
@@ -50,15 +49,15 @@ def hide_shared(figure: "Figure") -> None:
     """Hide a label that the panel on the left or below has too, and the ticks of a shared axis."""
     placed = {_place(axes): axes for axes in panels_of(figure)}
     for (row, column), axes in placed.items():
-        left, below = placed.get((row, column - 1)), placed.get((row + 1, column))
-        alike = left is not None and left.get_ylabel() == axes.get_ylabel()
-        axes.yaxis.label.set_visible(not alike)
-        alike = below is not None and below.get_xlabel() == axes.get_xlabel()
-        axes.xaxis.label.set_visible(not alike)
-        shared = left is not None and axes.get_shared_y_axes().joined(axes, left)
-        axes.tick_params("y", which="both", labelleft=not shared)
-        shared = below is not None and axes.get_shared_x_axes().joined(axes, below)
-        axes.tick_params("x", which="both", labelbottom=not shared)
+        near = {"y": (placed.get((row, column - 1)), "left")}
+        near["x"] = (placed.get((row + 1, column)), "bottom")
+        for name, (other, side) in near.items():
+            mine, its = (getattr(each, f"{name}axis", None) for each in (axes, other))
+            alike = its is not None and its.get_label_text() == mine.get_label_text()
+            mine.label.set_visible(not alike)
+            joined = getattr(axes, f"get_shared_{name}_axes")().joined
+            shared = other is not None and joined(axes, other)
+            axes.tick_params(name, which="both", **{f"label{side}": not shared})
 
 
 def add_legend(
@@ -139,7 +138,6 @@ def restyle(figure: "Figure", style: FigureStyle) -> None:
 
 def _resize(figure: "Figure", letters: float) -> None:
     """Scale letters, lines and markers."""
-    from matplotlib.collections import Collection
     from matplotlib.lines import Line2D
     from matplotlib.text import Text
 
@@ -152,10 +150,6 @@ def _resize(figure: "Figure", letters: float) -> None:
         elif isinstance(each, Line2D):
             each.set_linewidth(scale * each.get_linewidth())
             each.set_markersize(scale * each.get_markersize())
-        elif isinstance(each, Collection):
-            each.set_linewidth(list(scale * np.atleast_1d(each.get_linewidth())))
-            if hasattr(each, "set_sizes"):
-                each.set_sizes(scale**2 * each.get_sizes())  # type: ignore[attr-defined]
 
 
 def _stack(figure: "Figure", panels: "list[Axes]", room: float) -> int:
@@ -169,8 +163,6 @@ def _stack(figure: "Figure", panels: "list[Axes]", room: float) -> int:
     names = [len(name) for axes in panels for name in _names(axes)]
     fitting = int((room - _LETTER * max(names, default=0)) / _NARROW)
     columns = min(asked, max(fitting, 1))
-    even = max(each for each in range(1, columns + 1) if asked % each == 0)
-    columns = even if 2 * even > columns else columns
     if columns < asked:
         grid = GridSpec(math.ceil(len(panels) / columns), columns, figure=figure)
         for i, axes in enumerate(panels):
@@ -196,10 +188,8 @@ def _fit(axes: "Axes", width: float) -> float:
 
     if axes.get_aspect() == "auto":
         height = max(min(max(_SHAPE * width, _LOWEST), _HIGHEST), _NAME * len(_names(axes)))
-    else:
-        limits = axes.dataLim if axes.get_adjustable() == "datalim" else axes.viewLim
-        shape = limits.height / limits.width if 0 < limits.width < math.inf else 1.0
-        height = min(max(float(axes.get_aspect()) * shape, _SHAPE) * width, _TALLEST)  # type: ignore[arg-type]
+    else:  # a map
+        height = min(width, _TALLEST)
     inside = width - 3 - _LETTER * max(map(len, _names(axes)), default=0)
     axes.set_title(_wrapped(axes.get_title(), inside), fontsize=axes.title.get_fontsize())
     axes.set_xlabel(_wrapped(axes.get_xlabel(), inside))

@@ -6,6 +6,7 @@ which a method has the same look as in those of others.
 
 import dataclasses
 from collections.abc import Mapping, Sequence
+from itertools import chain
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -14,14 +15,20 @@ from fedjax_admm._checks import InputError
 from fedjax_admm.trials.figures._choices import BANDS, figure_files
 from fedjax_admm.trials.figures._style import (
     LEFT_OUT,
+    Looks,
+    finish,
     line_with_band,
+    logarithmic,
     metric_label,
+    panels,
     parameter_label,
+    tick_values,
 )
 from fedjax_admm.trials.results import Results, Summary, summarize
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
+    from matplotlib.figure import Figure
 
 SEPARATOR = ": "
 """What stands between the task and the method in a method's name."""
@@ -125,13 +132,15 @@ def draw(
     axes: "Axes",
     results: Results,
     metric: str,
-    styles: Mapping[str, dict[str, Any]],
+    styles: Looks,
     named: Mapping[str, str] | None = None,
     *,
     against: str = SWEPT,
     bands: str = "errors",
     title: str = "",
     row: int = 0,
+    log: str = "",
+    floor: float | None = None,
 ) -> None:
     """Draw a metric: its last record against the swept number, or its course; a line per method.
 
@@ -146,6 +155,8 @@ def draw(
       bands: as in `band_of`.
       title: what stands before the words for the bands.
       row: which swept value a course is of.
+      log: which axes are logarithmic if they can be: "x", "y" or "xy".
+      floor: in decibels, in which the metric is drawn if it is given; what is smaller is there.
     """
     swept, known = against in (SWEPT, EVEN), against in (SWEPT, EVEN, ROUNDS, SENT, CLOCK)
     for label, name in ({each: each for each in styles} if named is None else named).items():
@@ -153,14 +164,52 @@ def draw(
             values = results.values(name, metric)
             table = summarize(values[:, :, -1], axis=1) if swept else summarize(values[row], axis=0)
             along, band = _along(results, name, against, row), band_of(results, table, bands)
+            band = band if floor is None else [_in_decibels(each, floor) for each in band]
             line_with_band(axes, along, band, label, styles[label])
     if against == EVEN:
         places = np.arange(len(results.sweep))
         axes.set_xticks(places, [f"{value:g}" for value in results.sweep])
+    elif swept:
+        tick_values(axes, results)
     label = against if known else metric_label(results, against)
     axes.set_xlabel(parameter_label(results) if swept else label)
-    axes.set_ylabel(metric_label(results, metric))
-    axes.set_title(", ".join(filter(None, (title, words(results, bands)))), fontsize=10)
+    axes.set_ylabel(metric_label(results, metric) + ("" if floor is None else " (dB)"))
+    axes.set_title(", ".join(filter(None, (title, words(results, bands)))))
+    logarithmic(axes, log)
+
+
+def draw_panels(
+    results: Results,
+    styles: Looks,
+    rows: Sequence[Sequence[Mapping[str, Any]]],
+    *size: float,
+    legend_title: str = "",
+    **shared: Any,
+) -> "tuple[Figure, np.ndarray]":
+    """Return a figure of rows of panels, each what `draw` is told, and the panels (rows, columns).
+
+    Args:
+      results: of a run.
+      styles: label -> look, in all panels.
+      rows: of arguments of `draw`; those of a row of four stand in two rows if it is alone.
+      *size: height and width of a panel, as `panels` takes them.
+      legend_title: above the legend.
+      **shared: which axes are shared, as `Figure.subplots` takes it.
+    """
+    if [len(row) for row in rows] == [4]:
+        rows = rows[0][:2], rows[0][2:]
+    figure, grid = panels(len(rows), len(rows[0]), *size, **shared)
+    for axes, look in zip(grid.flat, chain.from_iterable(rows), strict=True):
+        draw(axes, results, styles=styles, **look)
+    return finish(figure, results, legend_title=legend_title), grid
+
+
+def _in_decibels(values: np.ndarray, floor: float) -> np.ndarray:
+    # Where rounding has made a gap negative or zero, it is at the floor; without one it has no
+    # decibels and is not drawn.
+    least = 10 ** (floor / 10)
+    raised = np.maximum(values, least) if least else np.where(values > 0, values, np.nan)
+    return 10 * np.log10(raised)
 
 
 def _along(results: Results, name: str, against: str, row: int) -> np.ndarray:

@@ -33,11 +33,9 @@ def bits_figure(results: Results) -> "Figure":
         axes.remove()
     for axes, (task, named) in zip(grid.flat, tasks.items(), strict=False):
         title = _style.readable(task)
-        look: dict[str, Any] = {"bands": "median", "against": "bits", "title": title}
+        look: Any = {"bands": "median", "against": "bits", "title": title, "log": "xy"}
         _lines.draw(axes, results, "error", styles, named, **look)
         axes.axhline(results.sweep[0], color="0.5", linewidth=0.8, linestyle=":")
-        _style.logarithmic(axes)
-        _style.logarithmic_along(axes)
         bottom, top = axes.get_ylim()
         if axes.get_yscale() == "log":
             axes.set_ylim(max(bottom, results.sweep[0] / 30), min(top, 3.0))
@@ -83,7 +81,7 @@ def _savings_figure(results: Results) -> "Figure":
         label.set(ha="right", rotation_mode="anchor")
     axes.set_yticks(np.arange(len(tasks)), list(map(_style.readable, tasks)))
     target = f"{_style.parameter_label(results)}: {results.sweep[0]:g}"
-    axes.set_title(f"times fewer bits than without compression ({target})", fontsize=10)
+    axes.set_title(f"times fewer bits than without compression ({target})")
     _style.finish(figure, results)
     axes.grid(False)
     return figure

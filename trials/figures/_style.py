@@ -6,7 +6,7 @@ its family: members of a family share the colour.
 
 import re
 import textwrap
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -38,6 +38,7 @@ _LONGEST = 80  # letters of a line
 WIDEST = 11.7
 """Inches of a figure of a few panels: letters stay readable where it is shown 9 inches wide."""
 _NARROWEST = 2.9  # inches of a panel
+_APART = 1.4  # the least factor between ticks of a logarithmic axis
 _MARKER_DISTANCE = 0.12  # along a curve, as a share of the diagonal of the axes
 
 
@@ -68,80 +69,64 @@ def panels(
     return figure, figure.subplots(rows, columns, squeeze=False, **shared)
 
 
-def few_panels(number: int) -> "tuple[Figure, np.ndarray]":
-    """Return a figure and its panels: four lie in two rows, other numbers in one."""
-    columns = 2 if number == 4 else number
-    figure, grid = panels(number // columns, columns)
-    return figure, grid.ravel()
+Looks = dict[str, dict[str, Any]]
+"""Name -> colour, line and marker, as `Axes.plot` takes them."""
 
 
-def family_styles(names: Iterable[str]) -> dict[str, dict[str, Any]]:
-    """Give each name a colour (shared by its family), a line and a marker."""
-    styles: dict[str, dict[str, Any]] = {}
-    families: dict[str, int] = {}
-    for i, name in enumerate(names):
-        family = families.setdefault(name.split(",")[0], len(families))
-        styles[name] = {
-            "color": COLOURS[family % len(COLOURS)],
-            "linestyle": _LINES[i % len(_LINES)],
-            "marker": MARKERS[i % len(MARKERS)],
+def _looks(
+    names: Iterable[str], colour: Callable, line: Callable = str, marker: Callable = str
+) -> Looks:
+    """Give each name a look; names of which a function says the same share that part of it."""
+    kinds: dict[str, tuple[Callable, Sequence[Any], dict[str, int]]] = {
+        "color": (colour, COLOURS, {}),
+        "linestyle": (line, _LINES, {}),
+        "marker": (marker, MARKERS, {}),
+    }
+    return {
+        name: {
+            kind: every[places.setdefault(part(name), len(places)) % len(every)]
+            for kind, (part, every, places) in kinds.items()
         }
-    return styles
+        for name in names
+    }
 
 
-def distinct_styles(names: Iterable[str]) -> dict[str, dict[str, Any]]:
+def family_styles(names: Iterable[str]) -> Looks:
+    """Give each name a colour (shared by its family), a line and a marker."""
+    return _looks(names, lambda name: name.split(",")[0])
+
+
+def distinct_styles(names: Iterable[str]) -> Looks:
     """Give each name a colour of its own, a line and a marker.
 
     From the eighth name on the colours come in another order.
     """
-    return {
-        name: {**style, "color": COLOURS[(i + 3 * (i // len(COLOURS))) % len(COLOURS)]}
-        for i, (name, style) in enumerate(family_styles(names).items())
-    }
+    looks = _looks(names, str)
+    for i, look in enumerate(looks.values()):
+        look["color"] = COLOURS[(i + 3 * (i // len(COLOURS))) % len(COLOURS)]
+    return looks
 
 
-def solver_styles(names: Iterable[str]) -> dict[str, dict[str, Any]]:
+def solver_styles(names: Iterable[str]) -> Looks:
     """Give each solver a colour and a marker, and each variant, "SOLVER, VARIANT", a line."""
-    solvers: dict[str, int] = {}
-    variants: dict[str, int] = {}
-    styles: dict[str, dict[str, Any]] = {}
-    for name in names:
-        solver, _, variant = name.partition(", ")
-        place = solvers.setdefault(solver, len(solvers))
-        line = variants.setdefault(variant, len(variants))
-        look = {"color": COLOURS[place % len(COLOURS)], "marker": MARKERS[place % len(MARKERS)]}
-        styles[name] = {**look, "linestyle": _LINES[line % len(_LINES)]}
-    return styles
+    solver, variant = (lambda name, part=part: name.partition(", ")[part] for part in (0, 2))
+    return _looks(names, solver, variant, solver)
 
 
 def line_with_band(
-    axes: "Axes",
-    x: np.ndarray,
-    band: Sequence[np.ndarray],
-    label: str,
-    style: dict[str, Any],
+    axes: "Axes", x: np.ndarray, band: Sequence[np.ndarray], label: str, style: dict[str, Any]
 ) -> None:
-    """Draw a line and its band; none if it is the line itself."""
-    middle, low, high = band
-    draw_line(axes, x, middle, label, style)
-    if low is not middle:
-        x, low, high = map(drawable, (x, low, high))
-        axes.fill_between(x, low, high, color=style["color"], alpha=0.12, linewidth=0)
-
-
-def points_with_bars(
-    axes: "Axes",
-    middle: np.ndarray,
-    low: np.ndarray,
-    high: np.ndarray,
-    rows: np.ndarray,
-    **style: Any,
-) -> None:
-    """Draw points and horizontal bars, which may lie beside their points."""
-    middle, low, high = (np.atleast_1d(drawable(part)) for part in (middle, low, high))
-    width = np.stack([np.zeros_like(low), high - low])
-    axes.errorbar(low, rows, xerr=width, fmt="none", ecolor=style["color"], capsize=3)
-    axes.plot(middle, rows, linestyle="none", **style)
+    """Draw a line, with markers at equal distances if it is long, and its band, if it has one."""
+    if any(np.any(np.abs(part) > _BEYOND) for part in (x, band[0])):
+        note(axes, f"numbers beyond {_BEYOND:g} are not drawn")
+    shown, middle, low, high = map(drawable, (x, *band))
+    # Staggered, so that the markers of equal lines do not hide each other.
+    first = _MARKER_DISTANCE * (len(axes.lines) % 5) / 5
+    every = 1 if len(shown) <= 25 else (first, _MARKER_DISTANCE)
+    look = {"markersize": 4, "markevery": every, "linewidth": 1.4, **style}
+    axes.plot(shown, middle, label=readable(label), **look)
+    if band[1] is not band[0]:
+        axes.fill_between(shown, low, high, color=style["color"], alpha=0.12, linewidth=0)
 
 
 def drawable(numbers: np.ndarray) -> np.ndarray:
@@ -152,70 +137,35 @@ def drawable(numbers: np.ndarray) -> np.ndarray:
     return np.where(size > _BEYOND, np.nan, numbers)
 
 
-def draw_line(
-    axes: "Axes", x: np.ndarray, y: np.ndarray, label: str, style: dict[str, Any]
-) -> None:
-    """Draw a line; a long one has markers at equal distances on the page."""
-    if np.any(np.abs(y) > _BEYOND) or np.any(np.abs(x) > _BEYOND):
-        note(axes, f"numbers beyond {_BEYOND:g} are not drawn")
-    x, y = drawable(x), drawable(y)
-    # Staggered, so that the markers of equal lines do not hide each other.
-    first = _MARKER_DISTANCE * (len(axes.lines) % 5) / 5
-    every = 1 if len(x) <= 25 else (first, _MARKER_DISTANCE)
-    axes.plot(x, y, label=readable(label), markersize=4, markevery=every, linewidth=1.4, **style)
+def logarithmic(axes: "Axes", directions: str = "y") -> None:
+    """Make the vertical axis ("y"), the horizontal one ("x") or both ("xy") logarithmic.
 
-
-def logarithmic(axes: "Axes", *, rounds: bool = False) -> None:
-    """Make the vertical axis logarithmic, and the horizontal one too where it counts rounds.
-
-    Numbers that are negative by more than rounding, as an objective may be, keep it linear. What a
-    logarithmic axis cannot show is said in a corner.
+    Numbers that are negative by more than rounding, as an objective may be, keep an axis linear.
+    What a logarithmic axis cannot show is said in a corner.
     """
     from fedjax_admm.trials.figures._ticks import PlainNumbers
 
-    numbers = _drawn(axes, "y")
-    least, largest = np.min(numbers, initial=0), np.max(numbers, initial=0)
-    # Errors may all be zero: matplotlib warns of a logarithmic axis without positive numbers.
-    if largest > 0 and -least <= _ROUNDING * largest:
-        axes.set_yscale("log")
-        axes.yaxis.set_major_formatter(PlainNumbers())
-        axes.yaxis.set_minor_formatter(PlainNumbers(minor_thresholds=(2.5, 2.5)))
-        if least <= 0 and np.any(numbers <= 0):
-            note(axes, "zeros and what is below are not drawn")
-    if rounds:
-        logarithmic_along(axes)
-
-
-def logarithmic_along(axes: "Axes", *, partly: bool = False) -> None:
-    """Make the horizontal axis logarithmic if all that is drawn there is positive.
-
-    Args:
-      axes: with its lines.
-      partly: whether some zeros may be left out; it is said in a corner then.
-    """
-    from fedjax_admm.trials.figures._ticks import PlainNumbers
-
-    numbers = _drawn(axes, "x")
-    positive = bool(np.any(numbers > 0)) and bool(np.all(numbers >= 0 if partly else numbers > 0))
-    if positive:
-        axes.set_xscale("log")
-        axes.xaxis.set_major_formatter(PlainNumbers())
-        axes.xaxis.set_minor_formatter(PlainNumbers(minor_thresholds=(1, 1)))
-        if np.any(numbers <= 0):
-            note(axes, "zeros are not drawn")
+    for direction in directions:
+        numbers = _drawn(axes, direction)
+        largest = np.max(numbers, initial=0)
+        # Errors may all be zero: matplotlib warns of a logarithmic axis without positive numbers.
+        if largest > 0 and -np.min(numbers, initial=0) <= _ROUNDING * largest:
+            axes.set(**{f"{direction}scale": "log"})
+            axis, few = (axes.xaxis, 1) if direction == "x" else (axes.yaxis, 2.5)
+            axis.set_major_formatter(PlainNumbers())
+            axis.set_minor_formatter(PlainNumbers(minor_thresholds=(few, few)))
+            if np.any(numbers <= 0):
+                note(axes, "zeros and what is below are not drawn")
 
 
 def _drawn(axes: "Axes", direction: str) -> np.ndarray:
     """Return all finite numbers of the lines of axes in a direction, "x" or "y"."""
-    # The ends of a level line are those of the axes, not numbers; half a point is not drawn.
-    lines = [
-        line for line in axes.lines if direction == "y" or line.get_transform() == axes.transData
-    ]
     numbers = [np.zeros(0)]
-    for line in lines:
-        both = np.broadcast_arrays(*map(np.asarray, (line.get_xdata(), line.get_ydata())))
-        x, y = (np.asarray(values, np.float64) for values in both)
-        numbers.append((x if direction == "x" else y)[np.isfinite(x) & np.isfinite(y)])
+    for line in axes.lines:
+        # The ends of a level line are those of the axes, not numbers; half a point is not drawn.
+        if direction == "y" or line.get_transform() == axes.transData:
+            both = np.asarray(line.get_data(), np.float64)
+            numbers.append(both["xy".index(direction)][np.isfinite(both).all(0)])
     return np.concatenate(numbers)
 
 
@@ -225,14 +175,17 @@ def note(axes: "Axes", words: str) -> None:
 
 
 def tick_values(axes: "Axes", results: Results) -> None:
-    """Give each swept number a tick of its own, evenly in the logarithms if it can be."""
+    """Give swept numbers a tick each where there are two, or evenly where they grow by factors."""
     shown = drawable(results.sweep)
-    if np.all(shown > 0):
+    rising = np.sort(shown)
+    factors = np.all(rising > 0) and np.all(rising[1:] >= _APART * rising[:-1])
+    if factors:
         axes.set_xscale("log")
-    ticks = {place: f"{value:g}" for place, value in zip(shown, results.sweep, strict=True)}
-    ticks = {place: text for place, text in ticks.items() if np.isfinite(place)}
-    axes.set_xticks(list(ticks), list(ticks.values()))
-    axes.minorticks_off()
+    if factors or len(shown) == 2:
+        ticks = {at: f"{value:g}" for at, value in zip(shown, results.sweep, strict=True)}
+        kept = [place for place in ticks if np.isfinite(place)]
+        axes.set_xticks(kept, [ticks[place] for place in kept])
+        axes.minorticks_off()
 
 
 def readable(name: str) -> str:
@@ -296,6 +249,7 @@ def finish(
     named: dict[str, Any] = {}
     for axes in figure.axes:
         axes.grid(True, which="major", linewidth=0.4, alpha=0.6)
+        axes.title.set_fontsize(10)
         handles, labels = axes.get_legend_handles_labels()
         named |= dict(zip(labels, handles, strict=True))
     hide_shared(figure)

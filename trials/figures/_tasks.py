@@ -1,6 +1,5 @@
 """Figures of several tasks side by side: decibels, costs, false and late messages."""
 
-import textwrap
 from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
@@ -8,10 +7,12 @@ import numpy as np
 
 from fedjax_admm._checks import InputError
 from fedjax_admm.trials.figures import _lines, _style
-from fedjax_admm.trials.results import Results, summarize
+from fedjax_admm.trials.results import Results
+
+Look = dict[str, Any]
+"""What `draw` is told of a panel."""
 
 if TYPE_CHECKING:
-    from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
 
@@ -34,79 +35,51 @@ def task_curves_figure(
       floor: in dB; what is smaller is drawn there.
       logarithmic: whether rounds are spread evenly in their logarithms.
     """
-    tasks = _lines.tasks_in(results)
-    first = 0 if _lines.everything(results) else len(results.sweep) - 1
-    figure, grid = _style.panels(
-        len(results.sweep) - first, len(tasks), 3.2, sharex=True, sharey="row"
-    )
-    for row, (value, line) in enumerate(zip(results.sweep[first:], grid, strict=True), first):
-        for axes, task in zip(line, tasks, strict=True):
-            _draw(
-                axes, results, metric, task, results.rounds, floor, lambda each, row=row: each[row]
-            )
-            if logarithmic:
-                _style.logarithmic_along(axes)
-            axes.set_title(f"{_style.readable(task)}, {title(float(value))}", fontsize=10)
-            axes.set_xlabel("iteration")
-    return _finished(figure, results, floor)
+    look = {"metric": metric, "floor": floor, "against": _lines.ROUNDS, "log": "x" * logarithmic}
+    rows = [
+        {**look, "row": row, "title": title(float(value))}
+        for row, value in enumerate(results.sweep)
+    ]
+    return _decibels(results, rows if _lines.everything(results) else rows[-1:], floor)
 
 
-def task_sweep_figure(
-    results: Results, *, metric: str, floor: float = -np.inf, logarithmic: bool = True
-) -> "Figure":
+def task_sweep_figure(results: Results, *, metric: str, floor: float = -np.inf) -> "Figure":
     """Draw the last record of a metric in dB against the swept number, a column per task.
 
     Args:
       results: of a finished run.
       metric: its median over trials, with a band from the 10 to the 90 % quantile.
       floor: in dB; what is smaller is drawn there.
-      logarithmic: whether the swept numbers are spread evenly in their logarithms.
     """
-    tasks = _lines.tasks_in(results)
-    figure, grid = _style.panels(1, len(tasks), sharey=True)
-    for axes, task in zip(grid[0], tasks, strict=True):
-        _draw(axes, results, metric, task, results.sweep, floor, lambda each: each[:, :, -1].T)
-        if logarithmic:
-            _style.tick_values(axes, results)
-        axes.set_title(_style.readable(task), fontsize=10)
-        axes.set_xlabel(_style.parameter_label(results))
-    return _finished(figure, results, floor)
+    return _decibels(results, [{"metric": metric, "floor": floor}], floor)
 
 
-def _draw(
-    axes: "Axes",
-    results: Results,
-    metric: str,
-    task: str,
-    x: np.ndarray,
-    floor: float,
-    part: Callable[[np.ndarray], np.ndarray],
-) -> None:
-    """Draw median and quantiles of a part of every method's numbers, (trials, x), in dB."""
+def _decibels(results: Results, looks: Sequence[Look], floor: float) -> "Figure":
+    rows = _per_task(results, [{**look, "bands": "medians"} for look in looks])
+    said = f"what is below {floor:g} dB is drawn there" if np.isfinite(floor) else ""
     styles = _style.distinct_styles(_lines.bare_names(results))
-    for bare, name in _lines.tasks_in(results)[task].items():
-        if results.has(name, metric):
-            table = summarize(part(results.values(name, metric)), axis=0)
-            band = [_in_decibels(each, floor) for each in _lines.band_of(results, table, "medians")]
-            _style.line_with_band(axes, x, band, bare, styles[bare])
-    label = f"{_style.metric_label(results, metric)} (dB)"
-    # No longer than the axis; a formula stays whole.
-    axes.set_ylabel(label if "$" in label else textwrap.fill(label, 36))
+    more: Any = {"legend_title": said, "sharex": True, "sharey": "row"}
+    return _lines.draw_panels(results, styles, rows, 3.2, **more)[0]
 
 
-def _in_decibels(values: np.ndarray, floor: float) -> np.ndarray:
-    # Where rounding has made a gap negative or zero, it is at the floor; without one it has no
-    # decibels and is not drawn.
-    least = 10 ** (floor / 10)
-    raised = np.maximum(values, least) if least else np.where(values > 0, values, np.nan)
-    return 10 * np.log10(raised)
-
-
-def _finished(figure: "Figure", results: Results, floor: float) -> "Figure":
-    said = "median over trials, band from the 10 to the 90 % quantile"
-    if np.isfinite(floor):
-        said += f"; what is below {floor:g} dB is drawn there"
-    return _style.finish(figure, results, legend_title=said)
+def _per_task(
+    results: Results, looks: Sequence[Look], only: Sequence[str] = ()
+) -> list[list[Look]]:
+    """Return a row of panels for each look: a panel per task, which its title names."""
+    every = _lines.tasks_in(results)
+    shown = [task for task in every if task in only] or [*every]
+    titles = {task: _style.readable(task) for task in shown}
+    return [
+        [
+            {
+                **look,
+                "named": every[task],
+                "title": ", ".join(filter(None, (titles[task], look.get("title")))),
+            }
+            for task in shown
+        ]
+        for look in looks
+    ]
 
 
 def coverage_figure(
@@ -121,18 +94,15 @@ def coverage_figure(
       levels: metric -> nominal level, drawn as a grey line.
       leading: the metric that has a row where not everything is drawn; all if None.
     """
-    tasks, styles = _lines.tasks_in(results), _style.distinct_styles(_lines.bare_names(results))
     if leading is not None and not _lines.everything(results):
         levels = {leading: levels[leading]}
-    figure, grid = _style.panels(len(levels), len(tasks), 2.6, sharex=True, sharey="row")
-    for line, (metric, level) in zip(grid, levels.items(), strict=True):
-        for axes, (task, named) in zip(line, tasks.items(), strict=True):
+    looks = [{"metric": each, "title": f"{level:.0%} regions"} for each, level in levels.items()]
+    styles, rows = _style.distinct_styles(_lines.bare_names(results)), _per_task(results, looks)
+    figure, grid = _lines.draw_panels(results, styles, rows, 2.6, sharex=True, sharey="row")
+    for line, level in zip(grid, levels.values(), strict=True):
+        for axes in line:
             axes.axhline(level, color="0.6", linewidth=0.8)
-            _lines.draw(axes, results, metric, styles, named)
-            axes.set_title(f"{_style.readable(task)}, {level:.0%} regions", fontsize=10)
-            axes.set_ylabel(f"coverage, {_lines.words(results)}")
-            _style.tick_values(axes, results)
-    return _style.finish(figure, results)
+    return figure
 
 
 _COSTS = (_lines.ROUNDS, _lines.SENT, "gradients")
@@ -152,41 +122,19 @@ def peers_figure(
       tasks: which have a panel where not everything is drawn; all if none is named.
       swept: whether a panel has the end against the swept values, not the course at the last one.
     """
+    names, several = _lines.bare_names(results), len(results.sweep) > 1
+    ends: Look = {"metric": metric, "against": _lines.EVEN, "title": "last round", "log": "y"}
+    look: Look = {"metric": metric, "log": "xy"}
+    parameter = _style.parameter_label(results)
     if _lines.everything(results):
-        return _costs_figure(results, metric)
-    every, styles = _lines.tasks_in(results), _style.solver_styles(_lines.bare_names(results))
-    found = {task: every[task] for task in every if task in tasks} or every
-    figure, grid = _style.few_panels(len(found))
-    swept = swept and len(results.sweep) > 1
-    look: dict[str, Any] = {"against": _lines.EVEN if swept else _lines.ROUNDS, "row": -1}
-    value = f"\n{_style.parameter_label(results)}: {results.sweep[-1]:g}"
-    for axes, (task, named) in zip(grid, found.items(), strict=True):
-        title = f"{_style.readable(task)}, last round" if swept else _style.readable(task)
-        _lines.draw(axes, results, metric, styles, named, title=title, **look)
-        axes.set_title(axes.get_title() + ("" if swept else value), fontsize=10)
-        _style.logarithmic(axes, rounds=not swept)
-    return _style.finish(figure, results)
-
-
-def _costs_figure(results: Results, metric: str) -> "Figure":
-    """Draw a metric against its costs at the first swept value, and its end against all values."""
-    tasks, styles = _lines.tasks_in(results), _style.distinct_styles(_lines.bare_names(results))
-    swept = len(results.sweep) > 1
-    figure, grid = _style.panels(len(_COSTS) + swept, len(tasks), 3.1, sharey="row")
-    first = f"{_style.parameter_label(results)}: {results.sweep[0]:g}"
-    for line, (task, named) in zip(grid.T, tasks.items(), strict=True):
-        for axes, cost in zip(line, _COSTS, strict=False):
-            # Without bands: those of twelve methods would cover each other.
-            _lines.draw(axes, results, metric, styles, named, bands="mean", against=cost)
-            top = f"{_style.readable(task)}, mean\n{first}"
-            axes.set_title(top if cost == _lines.ROUNDS else _style.readable(task), fontsize=10)
-            _style.logarithmic(axes)
-            _style.logarithmic_along(axes)
-        if swept:
-            title = f"{_style.readable(task)}, last round"
-            _lines.draw(line[-1], results, metric, styles, named, title=title, against=_lines.EVEN)
-            _style.logarithmic(line[-1])
-    return _style.finish(figure, results)
+        # Without bands: those of twelve methods would cover each other.
+        look |= {"bands": "mean", "title": f"{parameter}: {results.sweep[0]:g}"}
+        looks = [*({**look, "against": cost} for cost in _COSTS), *[ends] * several]
+        rows, styles = _per_task(results, looks), _style.distinct_styles(names)
+        return _lines.draw_panels(results, styles, rows, 3.1, sharey="row")[0]
+    look |= {"row": -1, "against": _lines.ROUNDS, "title": f"{parameter}: {results.sweep[-1]:g}"}
+    rows = _per_task(results, [ends if swept and several else look], tasks)
+    return _lines.draw_panels(results, _style.solver_styles(names), rows)[0]
 
 
 _WORST = "worst of all attacks tried"
@@ -208,47 +156,35 @@ def attacks_figure(
     """
     tasks = {task: _by_aggregator(methods) for task, methods in _lines.tasks_in(results).items()}
     if _lines.everything(results):
-        figure, grid = _style.panels(
-            len(tasks), len(attacks) + 1, 2.9, 4.2, sharex=True, sharey="row"
-        )
+        shape = len(tasks), len(attacks) + 1
+        figure, grid = _style.panels(*shape, 2.9, 4.2, sharex=True, sharey="row")
         shown = [(task, attack) for task in tasks for attack in (*attacks, None)]
     else:
         few = [task for task in leading if task in tasks] or [*tasks]
         shown = [*((task, None) for task in few), (few[0], attacks[-1])]
-        figure, grid = _style.few_panels(len(shown))
-    styles = _style.distinct_styles(
-        dict.fromkeys(rule for rules in tasks.values() for rule in rules)
-    )
+        figure, grid = _style.panels(*((2, 2) if len(shown) == 4 else (1, len(shown))))
+    rules = dict.fromkeys(rule for of_task in tasks.values() for rule in of_task)
+    styles, places = _style.distinct_styles(rules), np.arange(len(results.sweep))
     for axes, (task, attack) in zip(grid.flat, shown, strict=True):
-        _draw_rules(axes, results, metric, tasks[task], attack, styles)
-        axes.set_title(f"{_style.readable(task)}, {_style.readable(attack or _WORST)}", fontsize=10)
+        for rule, names in tasks[task].items():
+            chosen = [name for kind, name in names.items() if attack in (None, kind)]
+            if chosen:
+                band = _largest(results, chosen, metric)
+                _style.line_with_band(axes, places, band, rule, styles[rule])
+        axes.set_xticks(places, [f"{value:g}" for value in results.sweep])
+        axes.set_xlabel(_style.parameter_label(results))
+        axes.set_ylabel(_style.metric_label(results, metric))
+        axes.set_title(f"{_style.readable(task)}, {_style.readable(attack or _WORST)}")
+        _style.logarithmic(axes)
     return _style.finish(figure, results, legend_title=_lines.words(results))
 
 
-def _draw_rules(
-    axes: "Axes",
-    results: Results,
-    metric: str,
-    rules: Mapping[str, Mapping[str, str]],
-    attack: str | None,
-    styles: Mapping[str, dict],
-) -> None:
-    """Draw one attack, or at every place that whose mean is largest if it is None."""
-    places = np.arange(len(results.sweep))
-    for rule, names in rules.items():
-        tables = [
-            _lines.last(results, name, metric)
-            for kind, name in names.items()
-            if attack in (None, kind)
-        ]
-        if tables:
-            every = np.stack([np.stack(_lines.band_of(results, table)) for table in tables])
-            order = np.where(np.isnan(every[:, :1]), -np.inf, every[:, :1])
-            largest = np.take_along_axis(every, np.argmax(order, axis=0)[None], axis=0)[0]
-            _style.line_with_band(axes, places, largest, rule, styles[rule])
-    axes.set_xticks(places, [f"{value:g}" for value in results.sweep])
-    axes.set(xlabel=_style.parameter_label(results), ylabel=_style.metric_label(results, metric))
-    _style.logarithmic(axes)
+def _largest(results: Results, names: Sequence[str], metric: str) -> np.ndarray:
+    """Return mean and band of the method whose mean is largest, at every place: (3, sweep)."""
+    tables = [_lines.last(results, name, metric) for name in names]
+    every = np.stack([np.stack(_lines.band_of(results, table)) for table in tables])
+    order = np.where(np.isnan(every[:, :1]), -np.inf, every[:, :1])
+    return np.take_along_axis(every, np.argmax(order, axis=0)[None], axis=0)[0]
 
 
 def _by_aggregator(methods: dict[str, str]) -> dict[str, dict[str, str]]:
@@ -280,30 +216,18 @@ def delays_figure(
       shown: the swept number of the third row, or the nearest to it.
       beside: variants in the first row.
     """
-    tasks, styles = _lines.tasks_in(results), _style.solver_styles(_lines.bare_names(results))
-    whole = _lines.everything(results)
-    figure, grid = (
-        _style.panels(3, len(tasks), sharey="col") if whole else _style.few_panels(len(tasks))
-    )
+    styles = _style.solver_styles(_lines.bare_names(results))
+    last: Look = {"metric": metric, "against": _lines.EVEN, "title": "last round", "log": "y"}
+    if not _lines.everything(results):
+        return _lines.draw_panels(results, styles, _per_task(results, [last]))[0]
     row = int(np.argmin(np.abs(np.asarray(results.sweep) - shown)))
-    for column, (task, methods) in zip(grid.T, tasks.items(), strict=True):
-        leading = {b: n for b, n in methods.items() if b.partition(", ")[2] in ("", *beside)}
-        others = {bare: name for bare, name in methods.items() if bare not in leading}
-        title = f"{_style.readable(task)}, last round"
-        for axes, named in zip(
-            np.atleast_1d(column), (leading, others) if whole else (methods,), strict=False
-        ):
-            _lines.draw(axes, results, metric, styles, named, title=title, against=_lines.EVEN)
-            _style.logarithmic(axes)
-        if whole:
-            value = f"{_style.parameter_label(results)} {results.sweep[row]:g}"
-            title = f"{_style.readable(task)}, {value}"
-            look: dict[str, Any] = {
-                "bands": "mean",
-                "title": title,
-                "row": row,
-                "against": _lines.ROUNDS,
-            }
-            _lines.draw(column[2], results, metric, styles, leading, **look)
-            _style.logarithmic(column[2])
-    return _style.finish(figure, results)
+    value = f"{_style.parameter_label(results)} {results.sweep[row]:g}"
+    course = {"metric": metric, "bands": "mean", "row": row, "title": value, "log": "y"}
+    rows = _per_task(results, [last, last, {**course, "against": _lines.ROUNDS}])
+    for place, panel in ((place, panel) for place, line in enumerate(rows) for panel in line):
+        panel["named"] = {
+            bare: name
+            for bare, name in panel["named"].items()
+            if (bare.partition(", ")[2] in ("", *beside)) == (place != 1)
+        }
+    return _lines.draw_panels(results, styles, rows, sharey="col")[0]

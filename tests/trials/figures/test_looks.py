@@ -186,7 +186,7 @@ def test_a_caption_says_what_is_shown():
         "Distance from the mean (experiment consensus). "
         f"(a) mean ± standard error: {sent[1]} against global round, both axes logarithmic. "
         f"(b) median: {sent[1]} against global round, both axes logarithmic. "
-        f"(c) mean against traffic: {sent[1]} against {sent[0]}, both axes logarithmic. "
+        f"(c) mean ± standard error: {sent[1]} against {sent[0]}, both axes logarithmic. "
         "“mean ± standard error” stands for means over trials, and bands or bars of one standard "
         "error of the mean. "
         "Legend: ADMM with a long name; ADMM, tuned. "
