@@ -10,8 +10,8 @@ from importlib import metadata
 from pathlib import Path
 from typing import Any
 
-from fedjax_admm._version import __version__
 from fedjax_admm._host import _files as files, _store as store
+from fedjax_admm._version import __version__
 from fedjax_admm.trials import figures
 from fedjax_admm.trials.solve._settings import Settings
 from fedjax_admm.trials.solve._solution import MODELS, Columns, Rows, Solution, Stages
