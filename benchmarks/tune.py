@@ -35,7 +35,6 @@ import numpy as np
 import fedjax_admm as fa
 from fedjax_admm.measures import consensus_error
 from fedjax_admm.trials.experiments import zcdp
-from fedjax_admm.trials.experiments._tuning import Setting
 from fedjax_admm.trials.experiments.messages import byzantine, compression, delay
 from fedjax_admm.trials.experiments.peers import federated, nonsmooth
 
@@ -114,7 +113,7 @@ def benchmarks(module: Any, only: Sequence[str], trials: int) -> Iterator[list]:
             problem = jax.tree.map(lambda *leaves: jnp.concatenate(leaves)[task], *each)
             return federated.tuning_score(
                 recipe,
-                Setting(*numbers),
+                federated.Setting(*numbers),
                 problem,
                 key,
                 lambda factor: of_mean if factor == 1 else of_sum,
@@ -211,7 +210,7 @@ def of_compression(only: Sequence[str], trials: int) -> Iterator[list]:
 
         def score(value, drawn, key, rounds, name=name, channels=channels):
             place, *numbers = value
-            aim, setting = jnp.asarray(target, float), Setting(*numbers)
+            aim, setting = jnp.asarray(target, float), federated.Setting(*numbers)
             method = compression.Compressed(place, setting, aim, channels, name)
             trace, bad = method.traced(drawn, key, rounds)
             error = jnp.where(bad > 0, FAILED, jnp.clip(trace["error"][-1], 1e-6, FAILED))
@@ -243,7 +242,7 @@ def of_delay(only: Sequence[str], trials: int) -> Iterator[list]:
         def score(value, drawn, key, rounds, name=name):
             mean, *numbers = value
             none = jnp.zeros((), jnp.int32)
-            method = delay.Delayed(none, mean, Setting(*numbers), name, in_order=False)
+            method = delay.Delayed(none, mean, federated.Setting(*numbers), name, in_order=False)
             return last_error(method, drawn, key, rounds)
 
         many = MORE_TRIALS if name.startswith("localisation") else trials
