@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from fedjax_admm._checks import InputError
+from fedjax_admm._checks import InputError, refuse
 
 
 def optional(module: str, use: str) -> Any:
@@ -56,11 +56,8 @@ def trace_frame(trace: Mapping[str, Any]) -> Any:
     size = np.size(trace["round"])
     columns = {name: np.asarray(each) for name, each in trace.items() if name not in axes}
     for name, each in columns.items():
-        if each.size != size:
-            raise InputError(
-                f"the metric {name!r} is an array per round, which a table has no column for",
-                remedy="use to_xarray()",
-            )
+        told = f"the metric {name!r} is an array per round, which a table has no column for"
+        refuse(each.size != size, None, told, remedy="use to_xarray()")
     return tidy_frame(axes, columns, "to_dataframe()")
 
 

@@ -17,12 +17,14 @@ import jax
 import jax.numpy as jnp
 import optax
 
-from fedjax_admm._checks import InputError, one_line
+from fedjax_admm._checks import refuse
 from fedjax_admm.kernels import tree_prox
 from fedjax_admm.schedules import ScheduleLike, as_schedule
 
 LeafProx: TypeAlias = Callable[..., Any] | Any
 """A function `prox(v, step)`, or a penalty with the method `prox`."""
+
+_MAP = "must be a function prox(v, step), a penalty, or a mapping from paths to such"
 
 
 class ProximalState(NamedTuple):
@@ -63,8 +65,7 @@ def as_gradient_transformation(
         if isinstance(prox, Mapping)
         else _leaf_prox(prox)
     )
-    if maps is None:
-        raise _no_map(prox)
+    refuse(maps is None, "prox", _MAP, prox)
     schedule = as_schedule("learning_rate", learning_rate, at_least=0)
     first = 1 if schedule is learning_rate else 0
 
@@ -75,12 +76,8 @@ def as_gradient_transformation(
     def update(
         updates: optax.Updates, state: Any, params: optax.Params | None = None
     ) -> tuple[optax.Updates, ProximalState]:
-        if params is None:
-            raise InputError(
-                "must be given, since a proximal map needs the point itself",
-                argument="params",
-                remedy="call optimizer.update(gradients, state, params)",
-            )
+        remedy = "call optimizer.update(gradients, state, params)"
+        refuse(params is None, "params", "must be given", remedy=remedy)
         step = schedule(state.updates + first)
         moved = jax.tree.map(_sum, params, updates)
         there = tree_prox(maps, moved, step)
@@ -99,18 +96,8 @@ def _leaf_prox(prox: Any) -> Callable[..., Any] | None:
             return penalty.prox(v, step)
 
         return prox_of_penalty
-    if prox is not None and not callable(prox):
-        raise _no_map(prox)
+    refuse(not (prox is None or callable(prox)), "prox", _MAP, prox)
     return prox
-
-
-def _no_map(prox: Any) -> InputError:
-    return InputError(
-        "must be a function prox(v, step), a penalty, or a mapping from paths to such, but it is "
-        f"{one_line(prox)}",
-        argument="prox",
-        value=prox,
-    )
 
 
 def _sum(x: jax.Array, y: jax.Array) -> jax.Array:

@@ -27,7 +27,7 @@ import jax
 import jax.numpy as jnp
 from jax.sharding import AxisType, Mesh, NamedSharding, PartitionSpec
 
-from fedjax_admm._checks import InputError, count, instance, several
+from fedjax_admm._checks import count, instance, refuse
 
 Arrays = TypeVar("Arrays")
 
@@ -47,18 +47,9 @@ def device_mesh(trials: int = 1, clients: int = 1, devices: Sequence[Any] | None
       The mesh, for `jax.set_mesh` or for `monte_carlo`.
     """
     trials, clients = count("trials", trials), count("clients", clients)
-    if devices is not None:
-        several("devices", devices, "devices")
-        for device in devices:
-            instance("devices", device, jax.Device, "a list of devices as jax.devices() gives it")
     here = jax.local_devices() if devices is None else list(devices)
-    if trials * clients > len(here):
-        raise InputError(
-            f"{{trials}} times {{clients}} must be at most {len(here)}, the number of devices, but "
-            f"it is {trials} times {clients}",
-            value=(trials, clients),
-            others=["trials", "clients"],
-        )
+    told = f"{{trials}} times {{clients}} must be at most {len(here)}, the number of devices"
+    refuse(trials * clients > len(here), None, told, trials * clients)
     return jax.make_mesh(
         (trials, clients),
         ("trials", AXIS),
@@ -163,14 +154,8 @@ def spread_clients(problem: Arrays, mesh: Mesh) -> Arrays:
     parts = mesh.shape[AXIS]
 
     def rows(leaf: jax.Array) -> jax.Array:
-        if leaf.shape[0] % parts:
-            raise InputError(
-                f"must have rows that {parts} devices divide, but it has an array of shape "
-                f"{leaf.shape}",
-                argument="problem",
-                value=problem,
-                remedy="graphs.pad fills up a list of edges, and run needs no placement",
-            )
+        told = f"must have rows that {parts} devices divide, but it has {leaf.shape[0]}"
+        refuse(leaf.shape[0] % parts, "problem", told, remedy="graphs.pad fills up a list of edges")
         return jax.device_put(leaf, NamedSharding(mesh, _ROWS))
 
     whole = NamedSharding(mesh, _WHOLE)
@@ -188,13 +173,9 @@ def clients_axis() -> int:
     }
     parts = free.pop(AXIS, 1)
     others = {name: size for name, size in free.items() if size > 1}
-    if parts > 1 and others:
-        raise InputError(
-            f"must have size 1 along every axis but 'clients' here, but it has {others}",
-            argument="mesh",
-            value=mesh,
-            remedy="monte_carlo spreads trials, and for one run device_mesh(clients=...) takes all",
-        )
+    told = "must have size 1 along every axis but 'clients' here"
+    remedy = "monte_carlo spreads trials, and for one run device_mesh(clients=...) takes all"
+    refuse(parts > 1 and others, "mesh", told, others, remedy=remedy)
     return parts
 
 

@@ -21,17 +21,17 @@ import numpy as np
 from jax.typing import ArrayLike
 
 from fedjax_admm._checks import (
-    InputError,
+    bool_array,
     build,
     count,
     declared,
+    having,
     is_concrete,
     number,
-    one_line,
     positive,
-    real_array,
+    refuse,
     scalar,
-    shape_text,
+    shaped,
 )
 from fedjax_admm._pytrees import pytree_dataclass
 from fedjax_admm._threefry import one_loop, split
@@ -166,13 +166,9 @@ class WithoutReplacement(_Memoryless):
 
     def check(self, shape, rounds):
         """Check that there are as many clients as are to be drawn."""
-        if self.count(shape) > math.prod(shape):
-            raise InputError(
-                f"must be at most the number of clients ({math.prod(shape)}), "
-                f"but it is {self.clients}",
-                argument="clients",
-                value=self.clients,
-            )
+        total = math.prod(shape)
+        told = f"must be at most the number of clients ({total})"
+        refuse(self.count(shape) > total, "clients", told, self.clients)
 
 
 @pytree_dataclass
@@ -235,19 +231,11 @@ class Replay(_Memoryless):
 
     def check(self, shape, rounds):
         """Check that there is a mask of the right shape for every round."""
-        if self.masks.shape[1:] != shape:
-            raise InputError(
-                f"must have shape {shape_text(('rounds', *shape))}, but it has {self.masks.shape}",
-                argument="masks",
-                value=self.masks,
-            )
-        if self.masks.shape[0] < rounds:
-            raise InputError(
-                f"holds {self.masks.shape[0]} rounds, but the run needs {rounds}",
-                argument="masks",
-                value=self.masks,
-                remedy="give more masks or run fewer rounds",
-            )
+        shaped("masks", self.masks, (None, *shape))
+        told = f"holds {len(self.masks)} rounds, but the run needs {rounds}"
+        refuse(
+            len(self.masks) < rounds, "masks", told, remedy="give more masks, or run fewer rounds"
+        )
 
 
 @pytree_dataclass
@@ -267,13 +255,8 @@ class WholeRounds:
 
     def check(self, shape, rounds):
         """Check the process on the nodes alone."""
-        if len(shape) < 2:
-            raise InputError(
-                "whole_rounds is for solvers with several passes per round, whose masks have axes "
-                f"(passes, nodes), but this one asks for masks of shape {shape}",
-                value=self,
-                remedy="use the process alone",
-            )
+        told = "whole_rounds is for solvers with several passes per round, which this one has not"
+        refuse(len(shape) < 2, None, told, remedy="use the process alone")
         self.process.check(shape[1:], rounds)
 
 
@@ -338,17 +321,10 @@ def replay(masks: ArrayLike) -> Replay:
     return build(Replay, **locals())
 
 
-def check_process(name: str, process: Any) -> Participation:
-    """Return a participation process, checked to be one and not a number or a builder."""
-    methods = ("init", "draw", "check")
-    if isinstance(process, type) or not all(hasattr(process, method) for method in methods):
-        raise InputError(
-            "must be a participation process such as bernoulli(0.5), but it is "
-            f"{one_line(process)}",
-            argument=name,
-            value=process,
-        )
-    return process
+check_process = having(
+    "init", "draw", "check", kind="a participation process such as bernoulli(0.5)"
+)
+"""The check of a participation process, which is no number and no builder."""
 
 
 def _whole(name: str, value: Any) -> jax.Array:
@@ -359,15 +335,10 @@ def _whole(name: str, value: Any) -> jax.Array:
 
 
 def _masks(name: str, value: Any) -> jax.Array:
-    real_array(name, value)
-    masks = jnp.asarray(value)
-    if masks.dtype != bool or masks.ndim < 2:
-        raise InputError(
-            "must be a bool array with axes (rounds, clients), "
-            f"but it has dtype {masks.dtype} and shape {masks.shape}",
-            argument=name,
-            value=value,
-        )
+    masks = bool_array(name, value)
+    refuse(
+        masks.ndim < 2, name, f"must have axes (rounds, clients), but its shape is {masks.shape}"
+    )
     return masks
 
 
@@ -376,10 +347,4 @@ def _bernoulli(key: jax.Array, probability: jax.Array, shape: tuple[int, ...]) -
 
 
 def _check_fits(name: str, value: jax.Array, shape: tuple[int, ...]) -> None:
-    if value.ndim and value.shape != shape:
-        raise InputError(
-            f"must be one number or have the shape of the mask {shape}, "
-            f"but it has shape {value.shape}",
-            argument=name,
-            value=value,
-        )
+    shaped(name, value, (), shape)

@@ -43,7 +43,9 @@ from fedjax_admm._checks import (
     one_line,
     one_of,
     positive,
+    refuse,
     scalar,
+    shapes_of,
 )
 from fedjax_admm._pytrees import pytree_dataclass
 
@@ -172,11 +174,8 @@ class SeeingFormula(Formula):
     def __call__(self, count: ArrayLike) -> jax.Array:
         """Refuse: a count alone has no value."""
         name = getattr(self.function, "__name__", "it")
-        raise InputError(
-            f"a schedule that sees {', '.join(self.sees) or 'a state'} is for the clients of a "
-            f"solver with one server, but {name} is asked for its value at a count alone; take a "
-            "schedule of the count here"
-        )
+        told = f"{name} sees {', '.join(self.sees) or 'a state'}, for clients with one server"
+        raise InputError(f"a schedule of the count is needed here, but {told}")
 
     def at(self, seen: dict[str, jax.Array], state: Any) -> "SeenFormula":
         """Return the schedule of some clients, given what they see and their states, (clients,)."""
@@ -332,13 +331,8 @@ def as_schedule(
       **limits: of a number, such as `above=0`.
     """
     if not callable(value):
-        if not is_real(value):
-            raise InputError(
-                "must be a schedule, a function of a count or a number, but it is "
-                f"{one_line(value)}",
-                argument=name,
-                value=value,
-            )
+        kind = "must be a schedule, a function of a count or a number"
+        refuse(not is_real(value), name, kind, value)
         return of_number(scalar(name, value, **limits))
     if not jax.tree_util.all_leaves([value]):
         return value
@@ -346,13 +340,8 @@ def as_schedule(
     try:
         jax.eval_shape(function, jnp.ones((1,), jnp.int32))
     except (TypeError, ValueError) as error:
-        reason = str(error).split("\n")[0]
-        raise InputError(
-            f"must be a schedule, or a function that gives a number for a count, but "
-            f"{one_line(value)} gives none ({reason.removesuffix('.')})",
-            argument=name,
-            value=value,
-        ) from error
+        told = f"must be a schedule, or a function that gives a number, unlike {one_line(value)}"
+        raise InputError(told, name) from error
     return function
 
 
@@ -364,33 +353,16 @@ def _check_states(made: SeeingFormula) -> None:
         state = {} if made.start is None else {"state": made.start}
         return made.function(made.like, **state, **seen, **made.parameters)
 
-    try:
-        found = jax.eval_shape(evaluate, made, seen)
-        fits = True
-        if made.start is not None:
-            first, last = map(jax.tree.structure, (made.start, found[1]))
-            fits = isinstance(found, tuple) and len(found) == 2 and first == last
-        reason = "it returns another structure"
-    except (TypeError, ValueError, IndexError) as error:
-        fits, reason = False, str(error).split("\n")[0].removesuffix(".")
-    if not fits:
-        names = ["k", *["state"] * (made.start is not None), *made.sees, *made.parameters]
-        returns = "a value" if made.start is None else "(value, state), a state like the first one"
-        raise InputError(
-            f"must be function({', '.join(names)}) and return {returns}, but {reason}",
-            argument="function",
-            value=made.function,
-        )
+    found = shapes_of("function", evaluate, {"the schedule": made, "what it sees": seen})
+    if made.start is not None:
+        pair = isinstance(found, tuple) and len(found) == 2
+        fits = pair and jax.tree.structure(made.start) == jax.tree.structure(found[1])
+        refuse(not fits, "function", "must return (value, state), a state like the first one")
 
 
 def _check_callable(name: str, value: Any, kind: str) -> None:
-    if not callable(value):
-        raise InputError(
-            f"must be {kind}, but it is {one_line(value)}",
-            argument=name,
-            value=value,
-            remedy="take schedules.constant for a number",
-        )
+    remedy = "take schedules.constant for a number"
+    refuse(not callable(value), name, f"must be {kind}", value, remedy=remedy)
 
 
 def _floats(count: ArrayLike, like: jax.Array) -> jax.Array:

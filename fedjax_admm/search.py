@@ -11,7 +11,7 @@ from typing import Any, NamedTuple
 import jax
 import jax.numpy as jnp
 
-from fedjax_admm._checks import InputError, count, function_of, one_line, real_array
+from fedjax_admm._checks import count, function_of, leading, one_of, real_array
 from fedjax_admm._host._programs import compiled_once
 from fedjax_admm._run._results import Measure
 from fedjax_admm._run._rounds import run
@@ -77,12 +77,7 @@ def grid_search(
             measure=measure,
             every=rounds,
         )
-        if metric not in result.trace:
-            raise InputError(
-                f"must be one of {', '.join(result.trace)}, but it is {metric!r}",
-                argument="metric",
-                value=metric,
-            )
+        one_of("metric", metric, result.trace)
         last = result.trace[metric][-1]
         return jnp.where(jnp.isfinite(last), last, jnp.inf)
 
@@ -94,15 +89,7 @@ def grid_search(
 def _settings(values: Any) -> int:
     """Return the length of the leading axis of a grid."""
     real_array("values", jax.tree.leaves(values)[:1])
-    lengths = {jnp.shape(leaf)[:1] for leaf in jax.tree.leaves(values)}
-    if len(lengths) != 1 or lengths & {(), (0,)}:
-        raise InputError(
-            "must be a pytree of arrays with one leading axis, the grid, but it is "
-            f"{one_line(values)}",
-            argument="values",
-            value=values,
-        )
-    return lengths.pop()[0]
+    return leading("values", values, "values")[0]
 
 
 def _width(settings: int, width: int | None) -> int:

@@ -10,7 +10,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import ArrayLike
 
-from fedjax_admm._checks import InputError
+from fedjax_admm._checks import refuse
 
 __all__ = ["Traffic", "totals"]
 
@@ -59,12 +59,9 @@ def totals(traffic: Traffic, messages: ArrayLike, rounds: ArrayLike | None = Non
     Raises:
       InputError: the solver broadcasts in every round, but `rounds` is None.
     """
-    if traffic.broadcast and rounds is None:
-        raise InputError(
-            "must be given, because this solver broadcasts in every round",
-            argument="rounds",
-            remedy='pass trace["round"] of the run',
-        )
+    told = "must be given, because this solver broadcasts in every round"
+    remedy = 'pass trace["round"] of the run'
+    refuse(traffic.broadcast and rounds is None, "rounds", told, remedy=remedy)
     total = np.cumsum(np.asarray(messages, dtype=np.int64), axis=-1)
     done = np.asarray(0 if rounds is None else rounds, dtype=np.int64)
     once, always = traffic.before, done * traffic.broadcast

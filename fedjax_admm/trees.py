@@ -19,7 +19,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from fedjax_admm._checks import InputError, count, instance, one_line
+from fedjax_admm._checks import count, instance, one_line, refuse, whole_numbers
 from fedjax_admm._plots import plot_tree
 from fedjax_admm._pytrees import pytree_dataclass
 from fedjax_admm.devices import clients_axis
@@ -188,13 +188,8 @@ def from_counts(counts: Sequence[Any]) -> Tree:
         is a server with edge servers of its own: `[[4, 4], [4, 4, 2]]`. Clients are numbered
         from left to right.
     """
-    if not _is_list(counts):
-        raise InputError(
-            f"must be a list of numbers of clients, but it is {one_line(counts)}",
-            argument="counts",
-            value=counts,
-            remedy="for one server, use star",
-        )
+    kind, remedy = "must be a list of numbers of clients", "for one server, use star"
+    refuse(not _is_list(counts), "counts", kind, counts, remedy=remedy)
     levels: list[list[int]] = []  # of every server of a level, from 1: the place of its parent
     holders: list[tuple[int, int]] = []  # level and place of the servers with clients
     numbers: list[int] = []  # of these clients
@@ -229,12 +224,7 @@ def from_nested(nested: Sequence[Any]) -> Tree:
         is a server with those children. `[[0, 2], [1, 3], 4]` has two edge servers, and client 4
         directly at the cloud.
     """
-    if not _is_list(nested):
-        raise InputError(
-            f"must be a list of lists of client numbers, but it is {one_line(nested)}",
-            argument="nested",
-            value=nested,
-        )
+    refuse(not _is_list(nested), "nested", "must be a list of lists of client numbers", nested)
     parents: list[int] = [-1]
     clients: list[tuple[int, int]] = []  # the number of each client, and its node
 
@@ -251,13 +241,8 @@ def from_nested(nested: Sequence[Any]) -> Tree:
     add(nested, 0, "nested")
     clients.sort()
     numbers = [number for number, _ in clients]
-    if numbers != list(range(len(numbers))):
-        raise InputError(
-            f"must number its {len(numbers)} clients from 0 to {len(numbers) - 1}, each once, but "
-            f"the numbers are {one_line(numbers)}",
-            argument="nested",
-            value=nested,
-        )
+    told = f"must number its clients from 0 to {len(numbers) - 1}, each once"
+    refuse(numbers != list(range(len(numbers))), "nested", told, numbers)
     return from_parents(parents, [node for _, node in clients])
 
 
@@ -269,40 +254,20 @@ def from_parents(parents: Sequence[int], clients: Sequence[int] | None = None) -
       clients: the nodes that have data, in the order of the data's rows; all nodes without
         children, in increasing order, if None.
     """
-    numbers = _whole_numbers("parents", parents)
-
-    def refuse(words: str, remedy: str | None = None) -> InputError:
-        return InputError(words, argument="parents", value=parents, remedy=remedy)
-
+    most = np.size(parents) - 1
+    numbers = np.asarray(whole_numbers("parents", parents, at_least=-1, at_most=most))
     roots = np.flatnonzero(numbers == -1)
-    if roots.size != 1:
-        raise refuse(f"must mark one root with -1, but {roots.size} nodes have that parent")
-    wrong = np.flatnonzero((numbers < -1) | (numbers >= numbers.size))
-    if wrong.size:
-        raise refuse(
-            f"must name nodes from 0 to {numbers.size - 1}, but node {wrong[0]} has the parent "
-            f"{numbers[wrong[0]]}"
-        )
-    if numbers.size == 1:
-        raise refuse("must hold a node below the root, but the root is alone")
+    lone = roots.size == 1 and numbers.size > 1
+    refuse(not lone, "parents", "must mark one root with -1, and have a node below it", parents)
     offspring = _offspring(numbers)
     levels = _levels(int(roots[0]), offspring)
     unreached = sorted(set(range(numbers.size)) - {node for level in levels for node in level})
-    if unreached:
-        raise refuse(
-            f"must lead every node to the root, but node {unreached[0]} never reaches it",
-            "break the cycle",
-        )
+    told = f"must lead every node to the root, which nodes {unreached} never reach"
+    refuse(unreached, "parents", told, remedy="break the cycle")
     leaves = [node for node in range(numbers.size) if not offspring[node]]
-    ordered = leaves if clients is None else _whole_numbers("clients", clients).tolist()
-    if sorted(ordered) != leaves:
-        raise InputError(
-            f"must name every node without children ({one_line(leaves)}), each once, but it is "
-            f"{one_line(ordered)}",
-            argument="clients",
-            value=clients,
-            remedy="a server's own data go to a client below it",
-        )
+    ordered = leaves if clients is None else np.asarray(clients).tolist()
+    told = f"must name every node without children ({one_line(leaves)}), each once"
+    refuse(sorted(ordered) != leaves, "clients", told, ordered)
     return _assemble(numbers, levels, ordered, offspring)
 
 
@@ -313,12 +278,8 @@ def check_clients(tree: Tree, clients: int) -> None:
       InputError: it is no tree, or has more or fewer leaves than there are clients.
     """
     instance("tree", tree, Tree, "a tree of fedjax_admm.trees")
-    if tree.num_clients != clients:
-        raise InputError(
-            f"must have one leaf per client of the data ({clients}), but it has {tree.num_clients}",
-            argument="tree",
-            value=tree,
-        )
+    told = f"must have one leaf per client of the data ({clients}), but it has {tree.num_clients}"
+    refuse(tree.num_clients != clients, "tree", told)
 
 
 def _is_list(value: Any) -> bool:
@@ -326,10 +287,7 @@ def _is_list(value: Any) -> bool:
 
 
 def _check_filled(name: str, children: Sequence[Any]) -> None:
-    if not children:
-        raise InputError(
-            "must hold at least one client, but it is empty", argument=name, value=children
-        )
+    refuse(not children, name, "must hold at least one client, but it is empty")
 
 
 def _offspring(parents: np.ndarray) -> list[list[int]]:
@@ -396,17 +354,3 @@ def _sum_of_each(values: jax.Array, each: int) -> jax.Array:
         values = computed_once(jnp.sum(groups, 1, dtype=values.dtype))
         each //= part
     return values
-
-
-def _whole_numbers(name: str, values: Sequence[int]) -> np.ndarray:
-    try:
-        array = np.asarray(values)
-    except ValueError:  # lists of different lengths
-        array = np.empty(0)
-    if array.ndim != 1 or array.size == 0 or not np.issubdtype(array.dtype, np.integer):
-        raise InputError(
-            f"must be a list of whole numbers, but it is {one_line(values)}",
-            argument=name,
-            value=values,
-        )
-    return array

@@ -1,3 +1,12 @@
+from fedjax_admm._checks._arrays import (
+    bool_array as bool_array,
+    every_client as every_client,
+    known as known,
+    leading as leading,
+    per_client as per_client,
+    rising as rising,
+    whole_numbers as whole_numbers,
+)
 from fedjax_admm._checks._declared import (
     build as build,
     counted as counted,
@@ -16,6 +25,7 @@ from fedjax_admm._checks._kinds import (
     function_of as function_of,
     instance as instance,
     largest_squarable as largest_squarable,
+    registered as registered,
     several as several,
     shapes_of as shapes_of,
     squarable as squarable,
@@ -35,9 +45,11 @@ from fedjax_admm._checks._values import (
     number as number,
     one_line as one_line,
     one_of as one_of,
-    per_client as per_client,
     real_array as real_array,
+    refuse as refuse,
+    refuse_entries as refuse_entries,
     scalar as scalar,
     shape_text as shape_text,
+    shaped as shaped,
     typed_key as typed_key,
 )

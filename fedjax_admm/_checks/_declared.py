@@ -14,7 +14,7 @@ from typing import Any, TypeVar
 import jax
 
 from fedjax_admm._checks._kinds import flag
-from fedjax_admm._checks._values import InputError, count, number, one_line, one_of, scalar
+from fedjax_admm._checks._values import count, number, one_of, refuse, scalar
 
 Class = TypeVar("Class")
 Rule = Callable[[jax.Array], jax.Array]
@@ -101,13 +101,13 @@ def having(
     def check(name: str, value: Any) -> Any:
         if value is None and default is not None:
             return default()
-        if isinstance(value, type) or not all(hasattr(value, method) for method in methods):
-            raise InputError(
-                f"must be {kind}, but it is {one_line(value)}",
-                argument=name,
-                value=value,
-                remedy=remedy,
-            )
+        refuse(
+            isinstance(value, type) or not all(hasattr(value, method) for method in methods),
+            name,
+            f"must be {kind}",
+            value,
+            remedy=remedy,
+        )
         return value
 
     return check

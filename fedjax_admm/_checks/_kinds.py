@@ -17,6 +17,7 @@ from fedjax_admm._checks._values import (
     is_concrete,
     listed,
     one_line,
+    refuse,
     wider,
 )
 
@@ -27,22 +28,26 @@ def flag(name: str, value: Any) -> bool:
     return bool(value)
 
 
-def instance(name: str, value: Any, kind: type | tuple[type, ...], wanted: str) -> None:
+def instance(name: str, value: Any, kind: Any, wanted: str, remedy: str | None = None) -> None:
     """Check that an argument is an object of a class, which `wanted` names with its article."""
-    if not isinstance(value, kind):
-        raise InputError(
-            f"must be {wanted}, but it is {one_line(value)}", argument=name, value=value
-        )
+    refuse(not isinstance(value, kind), name, f"must be {wanted}", value, remedy=remedy)
+
+
+def registered(name: str, value: Any) -> None:
+    """Check that the class of an object is registered as a pytree."""
+    wrong = isinstance(value, type) or jax.tree_util.all_leaves([value])
+    remedy = "decorate its class with fedjax_admm.pytree_dataclass"
+    refuse(wrong, name, "must be a pytree", value, remedy=remedy)
 
 
 def several(name: str, value: Any, of: str) -> None:
     """Check that an argument is a list, a tuple or an array with an axis; `of` names its parts."""
     sequence = isinstance(value, Sequence) and not isinstance(value, str | bytes)
-    if not (sequence or (hasattr(value, "__array__") and np.ndim(value) > 0)):
-        instance(name, value, (), f"a list of {of}")
+    many = sequence or (hasattr(value, "__array__") and np.ndim(value) > 0)
+    refuse(not many, name, f"must be a list of {of}", value)
 
 
-def function_of(name: str, value: Any, *arguments: str) -> None:
+def function_of(name: str, value: Any, *arguments: str, kind: str | None = None) -> None:
     """Check that an argument is a function that can be called with so many arguments."""
     fits = callable(value)
     try:
@@ -51,8 +56,8 @@ def function_of(name: str, value: Any, *arguments: str) -> None:
         fits = False
     except ValueError:  # built in, without a signature
         pass
-    if not fits:
-        instance(name, value, (), f"a function {name}({', '.join(arguments)})")
+    kind = f"a function {name}({', '.join(arguments)})" if kind is None else kind
+    refuse(not fits, name, f"must be {kind}", value)
 
 
 def shapes_of(name: str, function: Any, arguments: Mapping[str, Any]) -> Any:
@@ -89,25 +94,16 @@ def shapes_of(name: str, function: Any, arguments: Mapping[str, Any]) -> Any:
         place = f" in line {lines[-1]} of {os.path.basename(str(file))}" if lines else ""
         text = " ".join(str(error).split()).removesuffix(".")
         text = text if len(text) <= 300 else f"{text[:297]}..."
-        raise InputError(
-            f"raises {type(error).__name__}{place} for {listed(shapes)}: {text}",
-            argument=name,
-            value=function,
-            remedy="change it, or its arguments",
-        ) from error
+        told = f"raises {type(error).__name__}{place} for {listed(shapes)}: {text}"
+        raise InputError(told, name, "change it, or its arguments") from error
 
 
 def countable(**counts: int) -> None:
     """Check that the product of whole numbers, each checked by `count`, fits into int32."""
     product = math.prod(counts.values())
-    if product > LARGEST_COUNT:
-        names = " times ".join(f"{{{name}}}" for name in counts)
-        raise InputError(
-            f"{names} must be at most {LARGEST_COUNT}, but it is {product}",
-            value=product,
-            remedy="take less",
-            others=counts.keys(),
-        )
+    names = " times ".join(f"{{{name}}}" for name in counts)
+    told = f"{names} must be at most {LARGEST_COUNT}, but it is {product}"
+    refuse(product > LARGEST_COUNT, None, told, remedy="take less")
 
 
 def squarable(name: str, value: jax.Array, *, small: bool = True) -> None:
@@ -127,13 +123,13 @@ def squarable(name: str, value: jax.Array, *, small: bool = True) -> None:
     dtype = np.dtype(value.dtype)
     limit = largest_squarable(dtype)
     largest = float(np.max(np.abs(np.asarray(value, np.float64))))
-    if largest > limit:
-        rule = f"must not exceed {limit:g}, so that squares stay within {dtype}, but it holds"
-    elif small and 0 < largest < 1 / limit:
-        rule = f"must reach {1 / limit:g}, so that squares do not vanish in {dtype}, but it reaches"
-    else:
-        return
-    raise InputError(f"{rule} {largest:g}", argument=name, value=value, remedy=wider(dtype))
+    told = (
+        f"must not exceed {limit:g}, so that squares stay within {dtype}, but it holds {largest:g}"
+    )
+    refuse(largest > limit, name, told, remedy=wider(dtype))
+    told = f"must reach {1 / limit:g}, so that squares do not vanish in {dtype}, but it reaches"
+    vanishes = small and 0 < largest < 1 / limit
+    refuse(vanishes, name, f"{told} {largest:g}", remedy=wider(dtype))
 
 
 def largest_squarable(dtype: np.dtype) -> float:

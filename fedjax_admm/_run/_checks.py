@@ -16,10 +16,13 @@ from jax.core import Tracer
 from fedjax_admm._checks import (
     InputError,
     function_of,
+    instance,
     is_concrete,
     listed,
     not_deleted,
     one_line,
+    refuse,
+    registered,
     typed_key,
 )
 from fedjax_admm._host._programs import KEPT
@@ -144,45 +147,28 @@ def check_start(start: Any, key: jax.Array) -> None:
     """
     if start is None:
         return
-    if not isinstance(start, RoundState):
-        shown = "the Run itself" if isinstance(start, Run) else one_line(start)
-        raise InputError(
-            f"must be the state of a Run, but it is {shown}",
-            argument="start",
-            value=start,
-            remedy="pass its .state" if isinstance(start, Run) else None,
-        )
-    if jnp.ndim(start.index):
-        raise InputError(
-            f"must be the state of one run, but it is a stack of shape {jnp.shape(start.index)}",
-            argument="start",
-            value=start,
-            remedy="use jax.vmap over states",
-        )
+    told = "must be the state of a Run, but it is the Run itself"
+    refuse(isinstance(start, Run), "start", told, remedy="pass its .state")
+    instance("start", start, RoundState, "the state of a Run")
+    told = f"must be the state of one run, but it is a stack of shape {jnp.shape(start.index)}"
+    refuse(jnp.ndim(start.index), "start", told, remedy="use jax.vmap over states")
     not_deleted("start", start)
-    if start.fingerprint is None or not is_concrete((key, start.fingerprint)):
-        return
-    if int(start.fingerprint) != int(fingerprint_of(key)):
-        raise InputError(
-            "must be the key of the run that is resumed, whose next rounds draw from it, but it is "
-            "another",
-            argument="key",
-            value=key,
-            remedy="give the same key, or begin anew with start=None",
-        )
+    if start.fingerprint is not None and is_concrete((key, start.fingerprint)):
+        other = int(start.fingerprint) != int(fingerprint_of(key))
+        told = "must be the key of the run that is resumed, whose next rounds draw from it"
+        refuse(other, "key", told, remedy="give the same key, or begin anew with start=None")
 
 
 def _check_parts(solver, problem, participation, name, function) -> None:
     """Check what can be checked before tracing; `function` is the measure or the residual."""
     if function is not None:
-        check_function(name, function)
+        function_of(name, function, "solver", "problem", "state")
     check_methods(solver, problem)
     check_wrapped(solver)
     check_process("participation", participation)
     check_capabilities(solver, problem, function)
-    check_arrays("solver", solver)
-    check_arrays("problem", problem)
-    check_arrays("participation", participation)
+    registered("solver", solver)
+    registered("problem", problem)
     check_range(solver, problem)
 
 
@@ -205,47 +191,21 @@ def _lasting(check: Callable[[int], None], rounds: int) -> int:
 
 def check_methods(solver: Any, problem: Any) -> None:
     """Check that a solver has all methods of one, and is no function, class or problem."""
-    missing = [name for name in _METHODS if not hasattr(solver, name)]
-    if not missing and not isinstance(solver, type):
+    if has_methods(solver):
         return
-    if not isinstance(problem, type) and all(hasattr(problem, name) for name in _METHODS):
-        raise InputError("solver and problem are swapped: call run(solver, problem, key)")
+    told = "solver and problem are swapped: call run(solver, problem, key)"
+    refuse(has_methods(problem), None, told)
     if isinstance(solver, type) or inspect.isroutine(solver):
         kind = "class" if isinstance(solver, type) else "function"
-        raise InputError(
-            f"must be a solver, but it is the {kind} {solver.__name__}",
-            argument="solver",
-            value=solver,
-            remedy="pass what it returns when it is called",
-        )
-    raise InputError(
-        f"must have the methods {listed(_METHODS)}, but {type(solver).__name__} has no "
-        f"{listed(missing)}",
-        argument="solver",
-        value=solver,
-    )
+        told = f"must be a solver, but it is the {kind} {solver.__name__}"
+        raise InputError(told, "solver", "pass what it returns when it is called")
+    told = f"must have the methods {listed(_METHODS)}"
+    refuse(True, "solver", told, solver)
 
 
-def check_function(name: str, function: Any) -> None:
-    """Check that a measure or a residual can be called with solver, problem and state."""
-    function_of(name, function, "solver", "problem", "state")
-
-
-def check_arrays(name: str, value: Any) -> None:
-    """Check that an argument is a pytree of arrays, none of which has been deleted."""
-    not_deleted(name, value)
-    for path, leaf in jax.tree.leaves_with_path(value):
-        try:
-            jax.typeof(leaf)
-        except TypeError:
-            kind = type(leaf).__name__
-            where = f"its part {jax.tree_util.keystr(path)}" if path else "it"
-            raise InputError(
-                f"must be a pytree of arrays, but {where} is of the class {kind}, which is none",
-                argument=name,
-                value=value,
-                remedy="register the class, as jax.tree_util.register_dataclass does",
-            ) from None
+def has_methods(thing: Any) -> bool:
+    """Return whether something is an object with the methods of a solver."""
+    return not isinstance(thing, type) and all(hasattr(thing, name) for name in _METHODS)
 
 
 def check_range(solver: Any, problem: Any) -> None:
@@ -266,15 +226,9 @@ def check_range(solver: Any, problem: Any) -> None:
         size = np.abs(np.asarray(leaf))
         lost = (size > 0) & (size < float(data.tiny)) | (size > float(data.max)) & (size < np.inf)
         if np.any(lost):
-            name = jax.tree_util.keystr(path).lstrip(".")
-            raise InputError(
-                f"has {name} = {size[lost].flat[0]:g}, which is none of the numbers from "
-                f"{float(data.tiny):g} to {float(data.max):g} of {data.dtype}, the dtype of the "
-                "problem's data",
-                argument="solver",
-                value=leaf,
-                remedy="take another unit, or data in float64",
-            )
+            name, size = jax.tree_util.keystr(path).lstrip("."), size[lost].flat[0]
+            told = f"has {name} = {size:g}, which {data.dtype}, the dtype of the problem, has not"
+            raise InputError(told, "solver", "take another unit, or data in float64")
 
 
 def measured(measure, solver, problem, state) -> dict[str, Any]:
@@ -282,23 +236,13 @@ def measured(measure, solver, problem, state) -> dict[str, Any]:
     if measure is None:
         return {}
     seen = measure(solver, problem, state)
-    if not isinstance(seen, Mapping):
-        shown = "an array" if isinstance(seen, jax.Array) else one_line(seen)
-        raise InputError(
-            f"must return a dict of arrays, but it returns {shown}",
-            argument="measure",
-            value=measure,
-            remedy='give the value a name, as {"error": value}',
-        )
+    shown = "an array" if isinstance(seen, jax.Array) else one_line(seen)
+    told, remedy = "must return a dict of arrays", 'give the value a name, as {"error": value}'
+    wrong = not isinstance(seen, Mapping)
+    refuse(wrong, "measure", f"{told}, but it returns {shown}", remedy=remedy)
     taken = [name for name in _RECORDED if name in seen]
-    if taken:
-        raise InputError(
-            f"must leave the names {listed(map(repr, _RECORDED))} to the run, but it returns "
-            f"{listed(map(repr, taken))}",
-            argument="measure",
-            value=measure,
-            remedy="call it otherwise",
-        )
+    told = f"must leave the names {listed(map(repr, _RECORDED))} to the run"
+    refuse(taken, "measure", f"{told}, but it returns {', '.join(map(repr, taken))}")
     return dict(seen)
 
 
@@ -307,33 +251,20 @@ def traced_residual(residual, solver, problem, state) -> jax.Array:
     seen = residual(solver, problem, state)
     if isinstance(seen, Mapping) and len(seen) == 1:
         seen = next(iter(seen.values()))
-    if isinstance(seen, Mapping):
-        raise InputError(
-            f"must return one number, but it returns {listed(map(repr, seen))}",
-            argument="residual",
-            value=residual,
-            remedy="write a function that returns one of these",
-        )
+    told = f"must return one number, but it returns {one_line(seen)}"
+    refuse(isinstance(seen, Mapping), "residual", told)
     distance = jnp.asarray(seen)
-    if distance.shape != () or not jnp.issubdtype(distance.dtype, jnp.floating):
-        raise InputError(
-            "must return one floating number, but it returns an array of dtype "
-            f"{distance.dtype} and shape {distance.shape}",
-            argument="residual",
-            value=residual,
-        )
+    one = distance.shape == () and jnp.issubdtype(distance.dtype, jnp.floating)
+    told = "must return one floating number, but it returns an array of dtype"
+    refuse(not one, "residual", f"{told} {distance.dtype} and shape {distance.shape}")
     return distance
 
 
 def check_kept(maker: Any, method: str, old: Any, new: Any) -> None:
     """Check that a step, or a draw, keeps the structure, shapes and dtypes of its state."""
     change = difference(old, new)
-    if change:
-        raise InputError(
-            f"{type(maker).__name__}.{method} must return a state with the structure, shapes and "
-            f"dtypes of the one that it is given, but {change}",
-            value=maker,
-        )
+    told = f"{type(maker).__name__}.{method} must keep the structure, shapes and dtypes of a state"
+    refuse(change, None, f"{told}, but {change}")
 
 
 def difference(old: Any, new: Any) -> str:

@@ -121,15 +121,10 @@ def key_use(
     for use in uses:
         if use.first < last and first < use.last and use.course != course:
             again = max(first, use.first) + 1
-            raise InputError(
-                f"must be used once, but a private run of this process has used it from round "
-                f"{again} on for something else: the difference of the two runs' messages shows "
-                "what the noise hides",
-                argument="key",
-                value=key,
-                remedy="take another, as jax.random.split gives; for synthetic data there is "
-                "fedjax_admm.key_reuse_allowed",
-            )
+            told = f"must be used once, but a private run has used it from round {again}"
+            told += " on for something else: the difference of both shows what the noise hides"
+            remedy = "take another, as jax.random.split gives; for synthetic data there is "
+            raise InputError(told, "key", f"{remedy}fedjax_admm.key_reuse_allowed")
     return KeyUse(name, first, last, course)
 
 

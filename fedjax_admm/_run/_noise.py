@@ -26,14 +26,9 @@ def check_wrapped(solver: Any) -> None:
     # An attribute that is passed on from the solver inside says nothing of the one around it.
     if inner and inspect.getattr_static(solver, "noisy", None) is None:
         around, inside = type(solver).__name__, type(inner[0]).__name__
-        raise InputError(
-            f"must not be private inside {around}, because the noise of {inside} covers how far "
-            "one sample moves its own messages, and no more",
-            argument="solver",
-            value=inner[0],
-            remedy=f"run {inside} by itself, or give {around} a `noisy` of its own where its "
-            "sensitivity is proved",
-        )
+        told = f"must not be private inside {around}, because the noise of {inside} covers how far"
+        remedy = f"run {inside} by itself, or give {around} a proved `noisy` of its own"
+        raise InputError(f"{told} one sample moves its own messages, and no more", "solver", remedy)
 
 
 def _is_private(part: Any) -> bool:

@@ -15,7 +15,7 @@ from typing import Any
 import jax
 import jax.numpy as jnp
 
-from fedjax_admm._checks import InputError, is_concrete
+from fedjax_admm._checks import is_concrete, refuse
 
 Advance = Callable[[Any, int], Any]
 """`advance(state, length)` returns the Run of so many rounds after a state, or from None."""
@@ -30,15 +30,9 @@ _LINES = 4  # of a log
 
 def check_untraced(*arguments: Any, argument: str = "progress", value: Any = True) -> None:
     """Refuse `progress` and `checkpoint` inside `jax.jit`, `jax.vmap` or `jax.grad`."""
-    if not is_concrete((arguments, jnp.zeros(()))):
-        needs = "shows rounds while they" if argument == "progress" else "is written while rounds"
-        raise InputError(
-            f"{needs} are computed, but this run is traced (inside jax.jit, "
-            "jax.vmap or jax.grad) and computes nothing yet",
-            argument=argument,
-            value=value,
-            remedy=f"leave {argument} out there",
-        )
+    traced = not is_concrete((arguments, jnp.zeros(())))
+    told = "needs rounds that are computed, but this run is traced (inside jax.jit or jax.vmap)"
+    refuse(traced, argument, told, remedy=f"leave {argument} out there")
 
 
 def scan_in_blocks(

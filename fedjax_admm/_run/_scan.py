@@ -5,7 +5,7 @@ from functools import partial
 import jax
 import jax.numpy as jnp
 
-from fedjax_admm._checks import InputError
+from fedjax_admm._checks import refuse
 from fedjax_admm._run._checks import check_kept, difference, measured, traced_residual
 from fedjax_admm._run._estimates import in_dtype_of, read_estimate
 from fedjax_admm._run._keys import (
@@ -103,12 +103,8 @@ def first_round(solver, problem, key, participation, start) -> RoundState:
         return jax.lax.optimization_barrier(first())
     start = with_fingerprint(start, key)
     found = difference(jax.eval_shape(first), start)
-    if found:
-        raise InputError(
-            f"must be the state of a run of this solver on this problem, but {found}",
-            argument="start",
-            value=start,
-        )
+    told = "must be the state of a run of this solver on this problem"
+    refuse(found, "start", f"{told}, but {found}")
     return jax.lax.optimization_barrier(start)
 
 

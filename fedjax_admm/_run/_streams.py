@@ -15,7 +15,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from fedjax_admm._checks import InputError, NotHereError, is_concrete
+from fedjax_admm._checks import NotHereError, is_concrete, refuse
 from fedjax_admm._host._ahead import ahead
 from fedjax_admm._host._programs import compiled
 from fedjax_admm._run._checks import measured, traced_residual
@@ -84,14 +84,9 @@ def streamed_until(
 
 def _begun(solver, problem, key, participation, start) -> tuple[Any, RoundState]:
     """Return the solver in the dtype of the problem, and its first state, for rounds to take."""
-    if not is_concrete((solver, problem, key, participation, start, jnp.zeros(()))):
-        raise InputError(
-            "is streamed from the host while rounds are computed, but this run is traced (inside "
-            "jax.jit, jax.vmap or jax.grad)",
-            argument="data",
-            value=problem,
-            remedy="call run outside of these",
-        )
+    traced = not is_concrete((solver, problem, key, participation, start, jnp.zeros(())))
+    told = "is streamed from the host while rounds are computed, but this run is traced"
+    refuse(traced, "data", told, remedy="call run outside of jax.jit, jax.vmap and jax.grad")
     solver = in_dtype_of(solver, problem)
     if start is None:
         return solver, _over_all(_first, solver, problem, key, participation, None)
@@ -104,13 +99,8 @@ def _stepped(
 ) -> Iterator[tuple[RoundState, jax.Array, jax.Array]]:
     """Yield state, first non-finite round and messages after each `every` rounds."""
     shape = solver.participants(problem)
-    if shape != problem.data.sizes.shape:
-        raise InputError(
-            f"must draw a mask of all clients in a round, but it draws one of shape {shape}",
-            argument="solver",
-            value=solver,
-            remedy="take one on a star, or data that are held at once",
-        )
+    told = f"must draw a mask of all clients in a round, but it draws one of shape {shape}"
+    refuse(shape != problem.data.sizes.shape, "solver", told, remedy="take one on a star")
 
     def jobs() -> Iterator[Callable[[], Any]]:
         drawn = state.participation

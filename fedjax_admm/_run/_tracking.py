@@ -13,7 +13,7 @@ import jax
 import jax.numpy as jnp
 from jax.tree_util import Partial
 
-from fedjax_admm._checks import InputError, count
+from fedjax_admm._checks import InputError, count, leading
 from fedjax_admm._host._programs import compiled
 from fedjax_admm._run._checks import checked_call
 from fedjax_admm._run._key_uses import key_use
@@ -70,16 +70,9 @@ def track(
         releases than rounds in all, or as `run` does; nothing has been compiled then.
     """
     rounds = count("rounds", rounds)
-    sizes = {leaf.shape[0] if leaf.ndim else 0 for leaf in jax.tree.leaves(problems)}
-    if len(sizes) != 1 or 0 in sizes:
-        raise InputError(
-            f"must have a leading axis of samples on all leaves, but its sizes are {sorted(sizes)}",
-            argument="problems",
-            value=problems,
-            remedy="build them with jax.vmap",
-        )
+    (samples,) = leading("problems", problems, "samples", remedy="build them with jax.vmap")
     participation = Everyone() if participation is None else participation
-    arguments, total = (solver, problems, key, participation), sizes.pop() * rounds
+    arguments, total = (solver, problems, key, participation), samples * rounds
     first = jax.tree.map(lambda leaf: leaf[0], problems)
     one = (solver, first, key, participation, None)
     call, _ = checked_call(one, "measure", measure, rounds, keeps=False)

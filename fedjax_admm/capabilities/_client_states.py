@@ -11,7 +11,7 @@ from typing import Any, NamedTuple
 import jax
 import jax.numpy as jnp
 
-from fedjax_admm._checks import InputError
+from fedjax_admm._checks import refuse
 from fedjax_admm.capabilities._needs import has
 from fedjax_admm.capabilities._problems import ClientStates
 
@@ -87,14 +87,10 @@ def first_state(solver: Any, problem: Any, key: jax.Array) -> Any:
 
 def check_kept(solver: Any, problem: Any, state: Any) -> None:
     """Check that a solver's state, or that of its clients, has the states of the losses."""
-    if has(problem, ClientStates) and not _kept_in(state):
-        raise InputError(
-            "must keep the states of the clients' losses (or private parts that move with its "
-            f"steps), but {type(solver).__name__} keeps none",
-            argument="solver",
-            value=solver,
-            remedy="take one with local steps, such as fed_avg, scaffold, fed_dyn or fed_admm",
-        )
+    lacks = has(problem, ClientStates) and not _kept_in(state)
+    told = f"must keep the states of the clients' losses, but {type(solver).__name__} keeps none"
+    remedy = "take one with local steps, such as fed_avg, scaffold, fed_dyn or fed_admm"
+    refuse(lacks, "solver", told, remedy=remedy)
 
 
 def _kept_in(state: Any) -> list[KeptStates]:

@@ -55,7 +55,7 @@ import jax
 import numpy as np
 from jax.typing import ArrayLike
 
-from fedjax_admm._checks import InputError, instance, is_concrete, one_line, scalar
+from fedjax_admm._checks import InputError, instance, known, refuse, scalar
 from fedjax_admm.capabilities import Access, Clients, NodeLosses, needs
 from fedjax_admm.graphs import Graph
 from fedjax_admm.losses import SquaredLoss
@@ -180,13 +180,7 @@ def explain_clusters(
     dual_norm, kappa = _norm(penalty, problem)
     data, adjacency = _host_network(graph, problem)
     scalar("lam", lam, above=0)
-    if not is_concrete(lam):
-        raise InputError(
-            "must be a known value",
-            argument="lam",
-            value=lam,
-            remedy="call this outside jit and vmap",
-        )
+    known("lam", lam)
     lam = float(np.asarray(lam, np.float64))
     names, numbers = _clusters(labels, graph.num_nodes)
     outgoing = _outgoing(adjacency, numbers)
@@ -256,12 +250,7 @@ def critical_lambda(graph: Graph, problem: Any, penalty: EdgePenalty | None = No
     dual_norm, _ = _norm(penalty, problem)
     data, adjacency = _host_network(graph, problem)
     why = _why_no_tree(adjacency)
-    if why is not None:
-        raise InputError(
-            f"must be a tree to have a known critical lam, but it {why}",
-            argument="graph",
-            value=graph,
-        )
+    refuse(why is not None, "graph", f"must be a tree to have a known critical lam, but it {why}")
     return _critical_lambda(adjacency, data, dual_norm)
 
 
@@ -301,24 +290,14 @@ class _Data:
 
 def _norm(penalty: EdgePenalty | None, problem: Any) -> tuple[_Norm, float]:
     """Return the dual norm of rows and kappa."""
-    if not isinstance(problem.local, SquaredLoss):
-        raise InputError(
-            "must have a squared loss (ridge included) to have a certificate, but it has "
-            f"{type(problem.local).__name__}",
-            argument="problem",
-            value=problem,
-        )
+    told = f"must have a squared loss, but it has {type(problem.local).__name__}"
+    refuse(not isinstance(problem.local, SquaredLoss), "problem", told)
     if penalty is None or isinstance(penalty, NetworkLasso):
         return (lambda rows: np.linalg.norm(rows, axis=-1)), 1.0
     if isinstance(penalty, EntrywiseL1):
         return (lambda rows: np.abs(rows).max(-1)), float(np.sqrt(problem.local.features.shape[-1]))
-    raise InputError(
-        "must be a norm, network_lasso() or entrywise_l1(), but it is "
-        f"{type(penalty).__name__}: quadratic penalties never make models equal, so that they have "
-        "no certificate and no critical lam",
-        argument="penalty",
-        value=penalty,
-    )
+    told = "must be a norm, network_lasso() or entrywise_l1(): others never make models equal"
+    raise InputError(told, "penalty")
 
 
 def _host_network(graph: Graph, problem: Any):
@@ -326,20 +305,11 @@ def _host_network(graph: Graph, problem: Any):
     from scipy.sparse import csr_array
 
     local = problem.local
-    if not is_concrete((graph, problem)):
-        raise InputError("graph and problem must be known values; call this outside jit and vmap.")
-    if local.features.ndim != 3 or graph.heads.ndim != 1:
-        raise InputError(
-            "graph and problem must be one network, but they are stacked; take one with "
-            "jax.tree.map(lambda leaf: leaf[0], problem)."
-        )
-    if graph.num_nodes != problem.num_clients:
-        raise InputError(
-            f"must have one node per node of the problem ({problem.num_clients}), but it has "
-            f"{graph.num_nodes}",
-            argument="graph",
-            value=graph,
-        )
+    known("problem", graph, problem)
+    one = local.features.ndim == 3 and graph.heads.ndim == 1
+    refuse(not one, "problem", "must be one network, but it is a stack")
+    told = f"must have one node per node of the problem ({problem.num_clients})"
+    refuse(graph.num_nodes != problem.num_clients, "graph", told, graph.num_nodes)
     parts = (local.features, local.targets, local.weights, local.ridge)
     data = _Data(*(np.asarray(part, np.float64) for part in parts))
     heads, tails = np.asarray(graph.heads), np.asarray(graph.tails)
@@ -355,23 +325,10 @@ def _host_network(graph: Graph, problem: Any):
 
 def _clusters(labels: Iterable[Hashable], nodes: int) -> tuple[list[Hashable], np.ndarray]:
     """Return the names of the clusters in order, and every node's place among them."""
-    array = isinstance(labels, np.ndarray | jax.Array)
-    listed = isinstance(labels, Iterable) and not isinstance(labels, str)
-    values = np.atleast_1d(labels).tolist() if array else list(labels) if listed else []
-    if not listed or len(values) != nodes:
-        raise InputError(
-            f"must hold one cluster per node ({nodes}), but it is {one_line(labels)}",
-            argument="labels",
-            value=labels,
-        )
-    try:
-        names = list(dict.fromkeys(values))
-    except TypeError:
-        raise InputError(
-            f"must hold numbers or other hashable values, but it is {one_line(labels)}",
-            argument="labels",
-            value=labels,
-        ) from None
+    values = np.asarray(labels).tolist() if isinstance(labels, jax.Array) else list(labels)
+    values = [value.item() if isinstance(value, np.generic) else value for value in values]
+    refuse(len(values) != nodes, "labels", f"must hold one cluster per node ({nodes})", labels)
+    names = list(dict.fromkeys(values))
     with suppress(TypeError):  # values of several kinds stay in the order of their first nodes
         names = sorted(names)  # pyright: ignore[reportArgumentType]
     place = {name: number for number, name in enumerate(names)}

@@ -28,7 +28,7 @@ import jax.numpy as jnp
 import numpy as np
 from jax.typing import ArrayLike
 
-from fedjax_admm._checks import InputError, is_concrete, is_real, one_line
+from fedjax_admm._checks import is_concrete, is_real, known, refuse
 from fedjax_admm._states import FlowState, FlowSteps
 from fedjax_admm.capabilities import NodeLosses, OnGraph, Prox, Values, needs
 from fedjax_admm.protocol import RoundInfo
@@ -76,31 +76,26 @@ def gap_within(radius: ArrayLike) -> Callable[[Any, Any, Any], jax.Array]:
       radius: a known number, positive; it may be infinite.
     """
     _check_radius(radius)
-    if not is_concrete(radius):
-        raise InputError(
-            f"must be a known number, but it is {one_line(radius)}", argument="radius", value=radius
-        )
+    known("radius", radius)
     return _gap_within(float(np.asarray(radius)))
 
 
 def check_conjugates(problem: Any) -> None:
     """Check that the gap of a network's losses is known."""
-    if not hasattr(problem.local, "conjugates"):
-        raise InputError(
-            "the gap needs a loss with known conjugates (squared, ridge), but it is "
-            f"{type(problem.local).__name__}; stop by optimality_residual."
-        )
+    has = hasattr(problem.local, "conjugates")
+    told = f"must have a loss with known conjugates, unlike {type(problem.local).__name__}"
+    refuse(not has, "problem", told, remedy="stop by optimality_residual")
 
 
 def _check_radius(radius: Any) -> None:
     """Check that a radius that is not traced is a positive number."""
     number = is_real(radius) and np.ndim(radius) == 0
-    if not number or (is_concrete(radius) and not float(np.asarray(radius)) > 0):
-        raise InputError(
-            f"must be a number greater than 0, but it is {one_line(radius)}",
-            argument="radius",
-            value=radius,
-        )
+    refuse(
+        not number or (is_concrete(radius) and not float(np.asarray(radius)) > 0),
+        "radius",
+        "must be a number greater than 0",
+        radius,
+    )
 
 
 @cache

@@ -21,8 +21,8 @@ import jax.numpy as jnp
 import numpy as np
 
 from fedjax_admm._checks import (
-    InputError,
     is_concrete,
+    refuse,
     scalar,
 )
 from fedjax_admm.capabilities import LinearModels, OnGraph, has, needs
@@ -87,14 +87,8 @@ def _check(problem: Any, rho: Any, step_size: Any, rounds: int, clipped: bool) -
         return
     limit = f"the largest safe step is {safe:.3g} for rho = {weight:g}"
     remedy = "take less, or a larger {rho}"
-    if unsafe[-1]:
-        raise InputError(
-            f"must become safe, but it is {steps[-1]:.3g} at release {rounds}, and {limit}",
-            argument="step_size",
-            value=step_size,
-            remedy=remedy,
-            others=["rho"],
-        )
+    told = f"must become safe, but it is {steps[-1]:.3g} at release {rounds}, and {limit}"
+    refuse(unsafe[-1], "step_size", told, remedy=remedy)
     if clipped:
         return
     # Where there are many unsafe releases, the largest step of a stretch stands for all of it.
@@ -102,15 +96,8 @@ def _check(problem: Any, rho: Any, step_size: Any, rounds: int, clipped: bool) -
     rates = [max(1.0, network.growth(weight, float(part.max()))) for part in stretches]
     lengths = [part.size for part in stretches]
     growth = np.exp(min(600.0, np.dot(lengths, np.log(rates))))
-    if growth > LARGEST_GROWTH:
-        raise InputError(
-            f"is {steps[0]:.3g} at the first release and unsafe for {unsafe.sum()} releases, in "
-            f"which errors can grow by {growth:.1g}; {limit}",
-            argument="step_size",
-            value=step_size,
-            remedy=remedy,
-            others=["rho"],
-        )
+    told = f"is unsafe for {unsafe.sum()} releases, in which errors grow by {growth:.1g}; {limit}"
+    refuse(growth > LARGEST_GROWTH, "step_size", told, remedy=remedy)
 
 
 class _Network:
@@ -124,14 +111,8 @@ class _Network:
             grams = np.einsum("kmp,km,kmq->kpq", x, shares, x, optimize=True)
         ridge = 2 * float(problem.l2) / clients
         self.hessians = problem.loss.largest_curvature() * grams + ridge * np.eye(dim)
-        if not np.all(np.isfinite(self.hessians)):
-            raise InputError(
-                f"are too large for their curvature: the largest entry is {np.abs(x).max():g}, and "
-                "its square leaves float64",
-                argument="features",
-                value=problem,
-                remedy="take another unit",
-            )
+        large = not np.all(np.isfinite(self.hessians))
+        refuse(large, "features", "are too large for their curvature", remedy="take another unit")
         self.degrees = np.asarray(problem.graph.degrees, np.float64)
         present = np.asarray(problem.graph.present)
         self.heads = np.asarray(problem.graph.heads)[present]

@@ -24,8 +24,8 @@ import jax.numpy as jnp
 from jax.typing import ArrayLike
 
 from fedjax_admm._checks import (
-    InputError,
     count,
+    refuse,
     scalar,
 )
 from fedjax_admm.capabilities import Ranges, needs
@@ -62,13 +62,7 @@ def locate_centrally(
     starts, steps = count("starts", starts), count("steps", steps)
     dim = problem.anchors.shape[1]
     points = points_per_axis**dim
-    if starts > points:
-        raise InputError(
-            f"must be at most the {points} grid points, but it is {starts}",
-            argument="starts",
-            value=starts,
-        )
-
+    refuse(starts > points, "starts", f"must be at most the {points} grid points", starts)
     half_width = scalar("half_width", half_width, above=0)
     dtype = problem.anchors.dtype
     axis = jnp.linspace(-1, 1, points_per_axis, dtype=dtype) * jnp.asarray(half_width, dtype)

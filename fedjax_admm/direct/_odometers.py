@@ -3,7 +3,7 @@
 import numpy as np
 from jax.typing import ArrayLike
 
-from fedjax_admm._checks import InputError, finite_array
+from fedjax_admm._checks import finite_array, rising
 
 _SILENT = 10  # median steps: within a longer one an odometer tells nothing
 
@@ -31,13 +31,7 @@ def dead_reckoning(
     """
     times = np.asarray(finite_array("times", times, (None,)), np.float64)
     ends = np.asarray(finite_array("odometer_times", odometer_times, (None,)), np.float64)
-    if len(ends) < 2 or np.any(np.diff(ends) <= 0):
-        raise InputError(
-            "must increase and be two or more",
-            argument="odometer_times",
-            value=odometer_times,
-            remedy="sort the steps by time and remove repeated ones",
-        )
+    rising("odometer_times", ends, least=2, remedy="sort the steps and remove repeated ones")
     steps = np.asarray(finite_array("distances", distances, ends.shape), np.float64)
     turned = np.asarray(finite_array("turns", turns, ends.shape), np.float64)
     heading = np.concatenate([[0], np.cumsum(turned)])

@@ -50,12 +50,14 @@ from jax.typing import ArrayLike
 
 from fedjax_admm import kernels
 from fedjax_admm._checks import (
-    InputError,
     finite_array,
     flag,
     is_concrete,
     number,
     real_array,
+    refuse,
+    shaped,
+    whole_numbers,
 )
 from fedjax_admm._pytrees import pytree_dataclass
 from fedjax_admm.direct._chains import Chain, filtered, smoothed
@@ -173,44 +175,18 @@ def locate_path(
       InputError: shapes do not agree, times decrease, or only one of `moves` and `turns` is given.
     """
     anchors = finite_array("anchors", anchors, (None, None))
-    dtype, dim = anchors.dtype, anchors.shape[1]
-    if dim not in (2, 3):
-        raise InputError(
-            f"must have 2 or 3 coordinates each, but the shape is {anchors.shape}",
-            argument="anchors",
-            value=anchors,
-        )
+    dtype = anchors.dtype
+    shaped("anchors", anchors, (None, 2), (None, 3))
     times = finite_array("times", times, (None,)).astype(dtype)
     rows = len(times)
     ranges = finite_array("ranges", ranges, (rows,)).astype(dtype)
     if not flag("clock", clock):
         number("ranges", ranges, above=0)
-    which = jnp.asarray(anchor)
-    if which.shape != (rows,) or not jnp.issubdtype(which.dtype, jnp.integer):
-        raise InputError(
-            f"must be whole numbers of the shape ({rows},), but they are {which.dtype} of the "
-            f"shape {which.shape}",
-            argument="anchor",
-            value=anchor,
-        )
-    if is_concrete(which) and not np.all((np.asarray(which) >= 0) & (which < len(anchors))):
-        raise InputError(
-            f"must be from 0 to {len(anchors) - 1}, but they are from {which.min()} to "
-            f"{which.max()}",
-            argument="anchor",
-            value=anchor,
-        )
-    if is_concrete(times) and np.any(np.diff(np.asarray(times)) < 0):
-        raise InputError(
-            "must not decrease, but some do",
-            argument="times",
-            value=times,
-            remedy="sort the rows by time",
-        )
-    if (moves is None) != (turns is None):
-        raise InputError(
-            "must be given with {turns}, or neither", argument="moves", others=["turns"]
-        )
+    which = whole_numbers("anchor", anchor, (rows,), at_most=len(anchors) - 1)
+    which = jnp.asarray(which)
+    falls = is_concrete(times) and np.any(np.diff(np.asarray(times)) < 0)
+    refuse(falls, "times", "must not decrease, but some do", remedy="sort the rows by time")
+    refuse((moves is None) != (turns is None), "moves", "must be given with {turns}, or neither")
     relative = jnp.ones(rows, dtype)
     if sigma is not None:
         relative = jnp.broadcast_to(number("sigma", sigma, above=0).astype(dtype), (rows,))

@@ -15,14 +15,12 @@ from typing import Any
 
 import jax
 import jax.numpy as jnp
-import numpy as np
 from jax.typing import ArrayLike
 
 from fedjax_admm._checks import (
-    InputError,
     count,
-    is_concrete,
-    real_array,
+    refuse,
+    whole_numbers,
 )
 from fedjax_admm._linear_algebra import solve_least_norm
 from fedjax_admm.capabilities import Clients, Minimizers, NodeLosses, needs
@@ -65,36 +63,11 @@ def cluster_oracle(problem: Any, labels: ArrayLike, *, clusters: int) -> jax.Arr
 def cluster_models(problem: Any, labels: ArrayLike, *, clusters: int) -> jax.Array:
     """Return the models of `cluster_oracle`, one row per cluster, shape (clusters, dim)."""
     local = problem.local
-    if not isinstance(local, SquaredLoss):
-        raise InputError(
-            f"must have a squared loss, but it has {type(local).__name__}",
-            argument="problem",
-            value=problem,
-            remedy="train one model on the pooled data with fed_avg",
-        )
-    real_array("labels", labels)
-    clusters, labels = count("clusters", clusters), jnp.asarray(labels)
-    if not jnp.issubdtype(labels.dtype, jnp.integer):
-        raise InputError(
-            f"must be whole numbers, but its dtype is {labels.dtype}",
-            argument="labels",
-            value=labels,
-        )
-    if is_concrete(labels):
-        outside = np.flatnonzero((np.asarray(labels) < 0) | (np.asarray(labels) >= clusters))
-        if outside.size:
-            raise InputError(
-                f"must be whole numbers from 0 to {clusters - 1}, but node {outside[0]} has "
-                f"{np.asarray(labels).flat[outside[0]]}",
-                argument="labels",
-                value=labels,
-            )
-    if labels.shape != (problem.num_clients,):
-        raise InputError(
-            f"must have shape ({problem.num_clients},), but it has {labels.shape}",
-            argument="labels",
-            value=labels,
-        )
+    told = f"must have a squared loss, but it has {type(local).__name__}"
+    remedy = "train one model on the pooled data with fed_avg"
+    refuse(not isinstance(local, SquaredLoss), "problem", told, remedy=remedy)
+    most = count("clusters", clusters) - 1
+    labels = jnp.asarray(whole_numbers("labels", labels, (problem.num_clients,), at_most=most))
 
     def solve(cluster: jax.Array) -> jax.Array:
         member = (labels == cluster).astype(local.features.dtype)

@@ -4,7 +4,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from fedjax_admm._checks import InputError, instance, is_concrete
+from fedjax_admm._checks import InputError, is_concrete, refuse
 from fedjax_admm.graphs._graph import Graph
 
 
@@ -21,14 +21,8 @@ def components(graph: Graph) -> jax.Array:
     Reference: Y. Shiloach, U. Vishkin, "An O(log n) parallel connectivity algorithm", Journal of
     Algorithms 3, 1982.
     """
-    instance("graph", graph, Graph, "a graph of fedjax_admm.graphs")
-    if graph.heads.ndim != 1:
-        raise InputError(
-            f"must be one graph, but it is a stack of shape {graph.heads.shape[:-1]}",
-            argument="graph",
-            value=graph,
-            remedy="use jax.vmap over the graphs",
-        )
+    told = f"must be one graph, but it is a stack of shape {graph.heads.shape[:-1]}"
+    refuse(graph.heads.ndim != 1, "graph", told, remedy="use jax.vmap over the graphs")
     heads, tails = graph.heads, jnp.where(graph.present, graph.tails, graph.heads)
     nodes = jnp.arange(graph.num_nodes, dtype=jnp.int32)
 
@@ -47,7 +41,6 @@ def components(graph: Graph) -> jax.Array:
 
 def is_connected(graph: Graph) -> jax.Array:
     """Return whether every node can be reached from every other, shape (), bool."""
-    instance("graph", graph, Graph, "a graph of fedjax_admm.graphs")
     return jnp.all(components(graph) == 0)
 
 
@@ -57,14 +50,10 @@ def check_connected(graph: Graph) -> None:
     Raises:
       InputError: a node cannot be reached; the sentence names it.
     """
-    instance("graph", graph, Graph, "a graph of fedjax_admm.graphs")
     labels = components(graph)
     if is_concrete(labels) and np.any(labels):
         labels = np.asarray(labels)
-        raise InputError(
-            f"must be connected, but it has {np.unique(labels).size} components: node "
-            f"{np.flatnonzero(labels)[0]} cannot be reached from node 0",
-            argument="graph",
-            value=graph,
-            remedy="add edges, or solve every component for itself",
-        )
+        number, node = np.unique(labels).size, np.flatnonzero(labels)[0]
+        told = f"must be connected, but it has {number} components: node {node} cannot be reached"
+        remedy = "add edges, or solve every component for itself"
+        raise InputError(f"{told} from node 0", "graph", remedy)

@@ -18,13 +18,14 @@ import numpy as np
 from jax.typing import ArrayLike
 
 from fedjax_admm._checks import (
-    InputError,
     count,
     finite_array,
     is_concrete,
-    one_line,
     real_array,
+    refuse_entries,
     scalar,
+    shaped,
+    whole_numbers,
 )
 from fedjax_admm._host._programs import compiled
 from fedjax_admm._linear_algebra import eigh_by_rotations
@@ -104,15 +105,9 @@ def threshold(distances: ArrayLike, limit: ArrayLike, *, max_edges: int | None =
     """
     matrix = symmetric_matrix("distances", distances)
     if is_concrete(distances):
-        same = np.argwhere(np.triu(np.asarray(matrix) == 0, 1))
-        if same.size:
-            raise InputError(
-                f"must be positive between different nodes, but nodes {same[0, 0]} and "
-                f"{same[0, 1]} are at distance 0 and would get an infinite weight",
-                argument="distances",
-                value=distances,
-                remedy="give them a small distance, or make them one node",
-            )
+        same = np.triu(np.asarray(matrix) == 0, 1)
+        told, remedy = "must be positive between different nodes", "make nodes at distance 0 one"
+        refuse_entries(same, "distances", told, matrix, remedy)
     bound = scalar("limit", limit, above=0).astype(matrix.dtype)
     return from_matrix(_joined_within(matrix, bound), max_edges=max_edges)
 
@@ -133,12 +128,7 @@ def gaussian_wasserstein(samples: ArrayLike, counts: ArrayLike | None = None) ->
     """
     real_array("samples", samples)
     shape = np.shape(samples)
-    if len(shape) != 3:
-        raise InputError(
-            f"must have shape (any, any, any), but it has {shape}",
-            argument="samples",
-            value=samples,
-        )
+    shaped("samples", samples, (None, None, None))
     num_nodes, longest, _ = shape
     numbers = _counts(counts, num_nodes, longest)
     there = jnp.arange(longest, dtype=jnp.int32)[None, :, None] < numbers[:, None, None]
@@ -175,14 +165,9 @@ def gaussian_wasserstein_from_moments(means: ArrayLike, covariances: ArrayLike) 
         host = np.asarray(matrices)
         largest = np.max(np.abs(host), axis=(1, 2), initial=0)
         difference = np.max(np.abs(host - host.swapaxes(1, 2)), axis=(1, 2), initial=0)
-        wrong = np.flatnonzero(difference > 64 * np.finfo(host.dtype).eps * largest)
-        if wrong.size:
-            raise InputError(
-                f"must be symmetric, but that of node {wrong[0]} is not",
-                argument="covariances",
-                value=covariances,
-                remedy="give (S + S.T) / 2",
-            )
+        wrong = difference > 64 * np.finfo(host.dtype).eps * largest
+        remedy = "give (S + S.T) / 2"
+        refuse_entries(wrong, "covariances", "must be symmetric", host, remedy)
     return _wasserstein(centres, matrices)
 
 
@@ -223,27 +208,8 @@ def _sqrt(values: jax.Array) -> jax.Array:
 def _counts(counts: ArrayLike | None, num_nodes: int, longest: int) -> jax.Array:
     if counts is None:
         counts = np.full(num_nodes, longest, np.int32)
-    real_array("counts", counts)
-    numbers = jnp.asarray(counts)
-    if not jnp.issubdtype(numbers.dtype, jnp.integer) or numbers.shape != (num_nodes,):
-        raise InputError(
-            f"must be whole numbers, one per node, shape ({num_nodes},), but it is "
-            f"{one_line(counts)}",
-            argument="counts",
-            value=counts,
-        )
-    if is_concrete(counts):
-        host = np.asarray(counts)
-        wrong = np.flatnonzero((host < 2) | (host > longest))
-        if wrong.size:
-            raise InputError(
-                f"must be at least 2 and at most {longest}, but it is {host[wrong[0]]} for node "
-                f"{wrong[0]}",
-                argument="counts",
-                value=counts,
-                remedy="leave out nodes with fewer than 2 samples",
-            )
-    return numbers.astype(jnp.int32)
+    limits = {"at_least": 2, "at_most": longest}
+    return jnp.asarray(whole_numbers("counts", counts, (num_nodes,), **limits), jnp.int32)
 
 
 # --- weights ---

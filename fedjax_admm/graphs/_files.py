@@ -13,7 +13,7 @@ from typing import Any
 
 import numpy as np
 
-from fedjax_admm._checks import InputError, one_line
+from fedjax_admm._checks import refuse
 from fedjax_admm._host._tables import Table, edge_header, read_table
 from fedjax_admm.graphs._graph import Graph, from_edges
 
@@ -29,28 +29,17 @@ def from_networkx(graph: Any, weight: str | None = "weight") -> Graph:
       weight: the edge attribute that holds the weights; an edge without it has weight 1. All
         weights are 1 if None.
     """
-    problem, remedy = None, None
-    if not (hasattr(graph, "is_directed") and hasattr(graph, "nodes")):
-        problem = f"must be a graph of networkx, but it is {one_line(graph)}"
-    elif graph.is_directed():
-        problem = "must be undirected, but it is directed"
-        remedy = "convert it with graph.to_undirected()"
-    elif graph.is_multigraph():
-        problem = "must have one edge per pair of nodes, but it is a multigraph"
-        remedy = "add up parallel edges in a networkx.Graph"
-    if problem:
-        raise InputError(problem, argument="graph", value=graph, remedy=remedy)
+    told, remedy = "must be undirected, but it is directed", "convert it with graph.to_undirected()"
+    refuse(graph.is_directed(), "graph", told, remedy=remedy)
+    told = "must have one edge per pair of nodes, but it is a multigraph"
+    refuse(graph.is_multigraph(), "graph", told, remedy="add up parallel edges in a networkx.Graph")
     number = {node: i for i, node in enumerate(graph.nodes)}
     ends, weights = [], []
     for head, tail, attributes in graph.edges(data=True):
         value = attributes.get(weight, 1) if weight else 1
-        if not (isinstance(value, Real) and 0 < float(value) < np.inf):
-            raise InputError(
-                f"the attribute {weight!r} of edges must be a positive number, but that of "
-                f"{head!r} and {tail!r} is {value!r}",
-                value=value,
-                remedy="leave out edges of weight zero",
-            )
+        fits = isinstance(value, Real) and 0 < float(value) < np.inf
+        told = f"the attribute {weight!r} of edge {head!r}, {tail!r} must be a positive number"
+        refuse(not fits, None, told, value)
         ends.append((number[head], number[tail]))
         weights.append(float(value))
     return from_edges(len(number), ends, weights)
@@ -87,19 +76,13 @@ def read_edges(path: str | Path, nodes: Sequence[Any] | None = None) -> tuple[Gr
 def _names(path: str | Path, nodes: Sequence[Any] | None, ends: list[str]) -> list[str]:
     """Return the names of all nodes in the order of the data."""
     if nodes is None:
-        if not ends:
-            raise InputError(
-                f"{path} has no edges",
-                value=path,
-                remedy="add rows, or give the names of the nodes",
-            )
+        remedy = "add rows, or give the names of the nodes"
+        refuse(not ends, None, f"{path} has no edges", remedy=remedy)
         whole = all(re.fullmatch(r"[+-]?[0-9]+", name) for name in ends)
         return sorted(set(ends), key=lambda name: (int(name) if whole else 0, name))
     names = [str(node).strip() for node in nodes]
-    twice = sorted(name for name, times in Counter(names).items() if times > 1)
-    if twice or not names:
-        problem = f"it repeats {twice[0]!r}" if twice else "it is empty"
-        raise InputError(f"must name each node once, but {problem}", argument="nodes", value=nodes)
+    twice = [name for name, times in Counter(names).items() if times > 1]
+    refuse(twice, "nodes", f"must name each node once, but they repeat {twice[:1]}")
     return names
 
 
@@ -110,20 +93,13 @@ def _numbered(
     number = {name: i for i, name in enumerate(names)}
     first: dict[frozenset[str], int] = {}
     for row, (head, tail) in enumerate(edges):
-        unknown = [name for name in (head, tail) if name not in number]
         before = first.setdefault(frozenset((head, tail)), row)
-        if unknown:
-            problem, remedy = (
-                f"node {unknown[0]!r} is unknown",
-                "add it to nodes, or remove that row",
-            )
-        elif head == tail:
-            problem, remedy = f"node {head!r} is joined to itself", "remove that row"
-        elif before != row:
-            place = table.place(before).rpartition(", ")[2]
-            problem = f"nodes {head!r} and {tail!r} are joined in {place} already"
-            remedy = "remove one of the two rows"
-        else:
-            continue
-        raise InputError(f"{table.place(row)}: {problem}", value=edges[row], remedy=remedy)
+        place, remedy = table.place(row), "remove that row"
+        for name in (head, tail):
+            refuse(name not in number, None, f"{place}: node {name!r} is unknown", remedy=remedy)
+        told = f"{place}: node {head!r} is joined to itself"
+        refuse(head == tail, None, told, remedy=remedy)
+        again = table.place(before).rpartition(", ")[2]
+        told = f"{place}: nodes {head!r} and {tail!r} are joined in {again} already"
+        refuse(before != row, None, told, remedy="remove one of the two rows")
     return [(number[head], number[tail]) for head, tail in edges]

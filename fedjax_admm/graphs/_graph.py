@@ -18,16 +18,16 @@ from jax.typing import ArrayLike
 
 from fedjax_admm import kernels
 from fedjax_admm._checks import (
-    InputError,
     count,
     default_float,
     finite_array,
     instance,
     is_concrete,
-    is_real,
-    one_line,
     real_array,
-    several,
+    refuse,
+    refuse_entries,
+    shaped,
+    whole_numbers,
 )
 from fedjax_admm._plots import plot_graph
 from fedjax_admm._pytrees import pytree_dataclass
@@ -126,29 +126,15 @@ def from_edges(
     """
     num_nodes = count("num_nodes", num_nodes)
     ends = _pairs(edges)
-    for wrong, demand in (
-        (((ends < 0) | (ends >= num_nodes)).any(1), f"join nodes from 0 to {num_nodes - 1}"),
-        (ends[:, 0] == ends[:, 1], "join different nodes"),
-    ):
-        if wrong.any():
-            edge = int(np.argmax(wrong))
-            raise InputError(
-                f"must {demand}, but edge {edge} is {tuple(ends[edge].tolist())}",
-                argument="edges",
-                value=edges,
-            )
+    outside = ((ends < 0) | (ends >= num_nodes)).any(1)
+    refuse_entries(outside, "edges", f"must join nodes from 0 to {num_nodes - 1}", ends)
+    refuse_entries(ends[:, 0] == ends[:, 1], "edges", "must join different nodes", ends)
     ends = np.sort(ends, axis=1)
     order = np.lexsort((ends[:, 1], ends[:, 0]))
     ends = ends[order]
-    twice = np.flatnonzero((ends[1:] == ends[:-1]).all(1))
-    if twice.size:
-        head, tail = ends[twice[0]]
-        raise InputError(
-            f"must name every pair of nodes once, but they join {head} and {tail} twice",
-            argument="edges",
-            value=edges,
-            remedy="keep one of the two edges",
-        )
+    twice = (ends[1:] == ends[:-1]).all(1)
+    repeated = ends[1:][twice].tolist()
+    refuse(repeated, "edges", f"must name every pair of nodes once, but they repeat {repeated}")
     return _assemble(num_nodes, ends, _edge_weights(weights, ends, order), max_edges)
 
 
@@ -156,13 +142,8 @@ def pad(graph: Graph, max_edges: int) -> Graph:
     """Fill up the edge list of a graph with absent edges; nothing else changes."""
     instance("graph", graph, Graph, _GRAPH)
     room = count("max_edges", max_edges, at_least=0) - graph.num_edges
-    if room < 0:
-        raise InputError(
-            f"must be at least {graph.num_edges}, the length of the edge list, but it is "
-            f"{max_edges}",
-            argument="max_edges",
-            value=max_edges,
-        )
+    told = f"must be at least {graph.num_edges}, the length of the edge list"
+    refuse(room < 0, "max_edges", told, max_edges)
     widths = [(0, 0)] * (graph.heads.ndim - 1) + [(0, room)]
     last = graph.num_nodes - 1
     # NumPy where it can be: jnp.pad compiles for every length.
@@ -184,17 +165,9 @@ def stack(graphs: Sequence[Graph]) -> Graph:
     Returns:
       A graph whose arrays have shape (graphs, edges).
     """
-    several("graphs", graphs, "graphs")
     graphs = list(graphs)
-    for i, graph in enumerate(graphs):
-        instance(f"graphs[{i}]", graph, Graph, _GRAPH)
     numbers = sorted({graph.num_nodes for graph in graphs})
-    if len(numbers) != 1:
-        raise InputError(
-            f"must be graphs with equally many nodes, but their numbers are {numbers}",
-            argument="graphs",
-            value=graphs,
-        )
+    refuse(len(numbers) != 1, "graphs", "must be graphs with equally many nodes", numbers)
     longest = max(graph.num_edges for graph in graphs)
     return jax.tree.map(lambda *leaves: jnp.stack(leaves), *(pad(g, longest) for g in graphs))
 
@@ -222,15 +195,8 @@ def from_matrix(
         room = room if max_edges is None else count("max_edges", max_edges, at_least=0)
         return join_pairs(matrix != 0, jnp.where(matrix < 0, jnp.nan, matrix), room)[0]
     host = np.asarray(matrix)
-    loops = np.flatnonzero(np.diagonal(host))
-    if loops.size:
-        raise InputError(
-            f"must have a diagonal of zeros, but entry ({loops[0]}, {loops[0]}) is "
-            f"{host[loops[0], loops[0]]:g}",
-            argument=name,
-            value=matrix,
-            remedy="no node is joined to itself",
-        )
+    loops = np.diag(np.diagonal(host))
+    refuse_entries(loops != 0, name, "must have a diagonal of zeros", host)
     ends = np.argwhere(np.triu(host, 1))
     return _assemble(num_nodes, ends, host[ends[:, 0], ends[:, 1]], max_edges)
 
@@ -247,27 +213,13 @@ def symmetric_matrix(name: str, value: ArrayLike) -> jax.Array:
     """
     with jax.ensure_compile_time_eval() if is_concrete(value) else nullcontext():
         matrix = finite_array(name, value, (None, None))
-    if matrix.shape[0] != matrix.shape[1] or matrix.shape[0] == 0:
-        raise InputError(
-            f"must be a square matrix, but it has shape {matrix.shape}",
-            argument=name,
-            value=matrix,
-        )
+    square = matrix.size and matrix.shape[0] == matrix.shape[1]
+    refuse(not square, name, f"must be a square matrix, but it has shape {matrix.shape}")
     if is_concrete(value):
         host = np.asarray(matrix)
         tolerance = 64 * np.finfo(host.dtype).eps * np.max(np.abs(host))
-        for wrong, demand in (
-            (host < 0, "not be negative"),
-            (np.abs(host - host.T) > tolerance, "be symmetric"),
-        ):
-            if wrong.any():
-                i, j = np.argwhere(wrong)[0]
-                raise InputError(
-                    f"must {demand}, but entry ({i}, {j}) is {host[i, j]:g} and entry ({j}, {i}) "
-                    f"is {host[j, i]:g}",
-                    argument=name,
-                    value=matrix,
-                )
+        refuse_entries(host < 0, name, "must not be negative", host)
+        refuse_entries(np.abs(host - host.T) > tolerance, name, "must be symmetric", host)
     return matrix
 
 
@@ -337,12 +289,9 @@ def join_pairs(joined: jax.Array, weights: jax.Array, max_edges: int) -> tuple[G
 
 def check_room(edges: int | jax.Array, max_edges: int) -> None:
     """Check that an edge list has room for so many edges, where their number is not traced."""
-    if is_concrete(edges) and int(edges) > max_edges:
-        raise InputError(
-            f"must be at least {int(edges)}, the number of edges, but it is {max_edges}",
-            argument="max_edges",
-            value=max_edges,
-        )
+    if is_concrete(edges):
+        told = f"must be at least {int(edges)}, the number of edges"
+        refuse(int(edges) > max_edges, "max_edges", told, max_edges)
 
 
 def _assemble(num_nodes: int, ends: np.ndarray, weights: ArrayLike, max_edges: int | None) -> Graph:
@@ -363,26 +312,13 @@ def _pairs(edges: Iterable[Any]) -> np.ndarray:
     """Turn a user's list of edges into whole numbers, shape (edges, 2)."""
     if not isinstance(edges, str) and not hasattr(edges, "shape") and isinstance(edges, Iterable):
         edges = list(edges)
-    if not is_concrete(edges):
-        raise InputError(
-            "must be known before compilation, but they are traced",
-            argument="edges",
-            value=edges,
-            remedy="inside jit build the graph with from_matrix",
-        )
-    try:
-        ends = np.asarray(edges)
-    except ValueError:  # a list of parts of different lengths
-        ends = np.empty(1)
+    told = "must be known before compilation, but they are traced"
+    remedy = "inside jit build the graph with from_matrix"
+    refuse(not is_concrete(edges), "edges", told, remedy=remedy)
+    ends = np.asarray(edges)
     if ends.shape in ((0,), (0, 2)):
         return np.zeros((0, 2), np.int64)
-    if ends.ndim != 2 or ends.shape[-1] != 2 or not np.issubdtype(ends.dtype, np.integer):
-        raise InputError(
-            "must be a list of pairs of whole numbers, shape (edges, 2), but it is "
-            f"{one_line(edges)}",
-            argument="edges",
-            value=edges,
-        )
+    whole_numbers("edges", ends, (None, 2), at_least=None)
     return ends.astype(np.int64)
 
 
@@ -393,10 +329,6 @@ def _edge_weights(
     if weights is None:
         return jnp.ones(len(ends), default_float())
     concrete = is_concrete(weights)
-    if not is_real(weights) or (concrete and np.asarray(weights).dtype == bool):
-        raise InputError(
-            f"must be numbers, but it is {one_line(weights)}", argument="weights", value=weights
-        )
     real_array("weights", weights)
     dtype = getattr(weights, "dtype", None)
     floating = dtype is not None and jnp.issubdtype(dtype, jnp.floating)
@@ -407,22 +339,10 @@ def _edge_weights(
     )
     with np.errstate(all="ignore"):
         values = kind.asarray(weights, dtype)
-    if values.shape not in ((), (len(ends),)):
-        raise InputError(
-            f"must be one number or one per edge, shape ({len(ends)},), but it has shape "
-            f"{values.shape}",
-            argument="weights",
-            value=weights,
-        )
+    shaped("weights", values, (), (len(ends),))
+    if concrete:
+        wrong = ~((values > 0) & np.isfinite(values))
+        told, remedy = "must be positive and finite", "leave out edges of weight zero"
+        refuse_entries(wrong, "weights", told, values, remedy)
     values = kind.broadcast_to(values, len(ends)) if values.ndim == 0 else values[order]
-    wrong = np.flatnonzero(~((values > 0) & np.isfinite(values))) if concrete else np.zeros(0)
-    if wrong.size:
-        (head, tail), value = ends[wrong[0]], values[wrong[0]]
-        raise InputError(
-            f"must be positive and finite, but in {values.dtype} the edge of nodes {head} and "
-            f"{tail} has {value:g}",
-            argument="weights",
-            value=weights,
-            remedy="leave out edges of weight zero",
-        )
     return jnp.asarray(values)

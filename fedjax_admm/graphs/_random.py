@@ -17,12 +17,12 @@ import numpy as np
 from jax.typing import ArrayLike
 
 from fedjax_admm._checks import (
-    InputError,
     count,
     default_float,
     is_concrete,
-    one_line,
+    refuse,
     scalar,
+    several,
     typed_key,
 )
 from fedjax_admm._threefry import one_loop
@@ -111,14 +111,10 @@ def erdos_renyi(key: jax.Array, n: int, p: ArrayLike, *, max_edges: int | None =
     room = _room(max_edges, [(n * (n - 1) // 2, p)])
     graph, edges, connected = _draw_connected(key, probability, n, room)
     check_room(edges, room)
-    if is_concrete(connected) and not bool(connected):
-        raise InputError(
-            f"must be large enough for a connected graph, but none of {_DRAWS} draws with p = "
-            f"{float(probability):g} was",
-            argument="p",
-            value=p,
-            remedy=f"for {n} nodes take p above log(n)/n = {math.log(n) / n:.3g}",
-        )
+    if is_concrete(connected):
+        told = f"must be larger: none of {_DRAWS} draws was connected"
+        remedy = f"for {n} nodes take p above log(n)/n = {math.log(n) / n:.3g}"
+        refuse(not connected, "p", told, remedy=remedy)
     return graph
 
 
@@ -147,14 +143,10 @@ def connected_graph(key: jax.Array, n: int, num_edges: int) -> Graph:
     n = count("n", n)
     num_edges = count("num_edges", num_edges, at_least=n - 1, at_most=n * (n - 1) // 2)
     graph, _, connected = _draw_edges(key, n, num_edges)
-    if is_concrete(connected) and not bool(connected):
-        raise InputError(
-            f"must be large enough for a connected graph to be drawn, but none of {_EDGE_DRAWS} "
-            f"draws of {num_edges} edges joined all {n} nodes",
-            argument="num_edges",
-            value=num_edges,
-            remedy=f"take about n log(n) / 2 = {math.ceil(n * math.log(n) / 2)}",
-        )
+    if is_concrete(connected):
+        told = f"must be larger: none of {_EDGE_DRAWS} draws joined all {n} nodes"
+        remedy = f"take about n log(n) / 2 = {math.ceil(n * math.log(n) / 2)}"
+        refuse(not connected, "num_edges", told, remedy=remedy)
     return graph
 
 
@@ -251,10 +243,5 @@ def _probability(name: str, value: ArrayLike) -> jax.Array:
 
 
 def _sizes(sizes: Sequence[int]) -> tuple[int, ...]:
-    if not isinstance(sizes, Sequence | np.ndarray) or isinstance(sizes, str) or not len(sizes):
-        raise InputError(
-            f"must be a list of numbers of nodes, but it is {one_line(sizes)}",
-            argument="sizes",
-            value=sizes,
-        )
+    several("sizes", sizes, "numbers of nodes")
     return tuple(count(f"sizes[{i}]", size) for i, size in enumerate(sizes))

@@ -36,10 +36,10 @@ import jax.numpy as jnp
 from jax.typing import ArrayLike
 
 from fedjax_admm._checks import (
-    InputError,
     count,
     finite_array,
     number,
+    refuse,
     scalar,
 )
 from fedjax_admm._linear_algebra import positive_inverse
@@ -115,12 +115,8 @@ def minimize_regression(
       of them.
     """
     features = finite_array("features", features, (None, None))
-    if 0 in features.shape:
-        raise InputError(
-            f"must have rows and columns, but their shape is {features.shape}",
-            argument="features",
-            value=features,
-        )
+    told = f"must have rows and columns, but their shape is {features.shape}"
+    refuse(not features.size, "features", told)
     samples, dtype = features.shape[0], features.dtype
     targets = finite_array("targets", targets, (samples,)).astype(dtype)
     weights = number("weights", finite_array("weights", weights, (samples,)), at_least=0)

@@ -10,13 +10,13 @@ which `check_sample_loss` checks. A gradient in w is `slope(p, y) x`: clipping i
 clipping the slope to `[-c / ||x||, c / ||x||]`, again the slope of a convex loss.
 """
 
-from typing import Any, ClassVar, Protocol
+from typing import ClassVar, Protocol
 
 import jax
 import jax.numpy as jnp
 from jax.typing import ArrayLike
 
-from fedjax_admm._checks import InputError, build, declared, is_concrete, positive, scalar
+from fedjax_admm._checks import build, positive, ranged
 from fedjax_admm._pytrees import pytree_dataclass
 
 
@@ -41,13 +41,6 @@ class SampleLoss(Protocol):
     def largest_curvature(self) -> float:
         """Return the least upper bound of the curvature, 0 for pieces that are straight."""
         ...
-
-
-def _between_0_and_1(name: str, value: Any) -> jax.Array:
-    level = scalar(name, value, above=0, at_most=1)
-    if is_concrete(level) and float(level) == 1:
-        raise InputError("must be less than 1, but it is 1", argument=name, value=level)
-    return level
 
 
 @pytree_dataclass
@@ -108,7 +101,7 @@ class Quantile:
     Reference: R. Koenker, G. Bassett, "Regression Quantiles", Econometrica 46(1), 1978.
     """
 
-    level: jax.Array = declared(_between_0_and_1)  # shape=()
+    level: jax.Array = ranged(above=0, below=1)  # shape=()
 
     smooth: ClassVar[bool] = False
     labels: ClassVar[bool] = False

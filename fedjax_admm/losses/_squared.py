@@ -13,7 +13,7 @@ import numpy as np
 from jax.typing import ArrayLike
 
 from fedjax_admm import kernels
-from fedjax_admm._checks import InputError, is_concrete, per_client
+from fedjax_admm._checks import is_concrete, per_client, refuse
 from fedjax_admm._host._programs import compiled
 from fedjax_admm._pytrees import pytree_dataclass
 from fedjax_admm.kernels import sum_of_squares
@@ -272,15 +272,11 @@ def _check_sizes(features: jax.Array) -> None:
     sizes = np.sqrt(np.mean(np.asarray(features, np.float64) ** 2, (0, 1)))
     small = np.argmin(np.where(sizes > 0, sizes, np.inf))
     large = np.argmax(sizes)
-    if sizes[large] * float(jnp.finfo(features.dtype).eps) > 0.002 * sizes[small]:
-        raise InputError(
-            f"must have columns of similar size, but column {large} is "
-            f"{sizes[large] / sizes[small]:.0e} times as large as column {small}, which "
-            f"{features.dtype} does not resolve",
-            argument="features",
-            value=features,
-            remedy="give features in other units",
-        )
+    rounded = sizes[large] * float(jnp.finfo(features.dtype).eps) > 0.002 * sizes[small]
+    ratio = sizes[large] / max(sizes[small], 1e-300)
+    told = f"must have columns of similar size, but column {large} is {ratio:.0e} times as large"
+    remedy = "give features in other units"
+    refuse(rounded, "features", f"{told} as column {small}", remedy=remedy)
 
 
 def factor(features: jax.Array, targets: jax.Array, weights: jax.Array) -> tuple[jax.Array, ...]:

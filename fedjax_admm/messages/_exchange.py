@@ -17,7 +17,7 @@ from typing import Any, NamedTuple
 import jax
 import jax.numpy as jnp
 
-from fedjax_admm._checks import InputError, build, declared, having, one_line
+from fedjax_admm._checks import build, declared, having, instance, refuse
 from fedjax_admm._pytrees import pytree_dataclass
 from fedjax_admm._threefry import fold_in, split
 from fedjax_admm.messages._channels import Channel, Identity
@@ -60,18 +60,7 @@ def _part(default: type, *methods: str, kind: str) -> Any:
     check_methods = having(*methods, kind=kind, default=default)
 
     def check(name: str, value: Any) -> Any:
-        if hasattr(value, "clip") and hasattr(value, "rounds"):
-            raise InputError(
-                "must not be a release: noise is for what a solver keeps to itself, and a channel "
-                "sees only what is already sent",
-                argument=name,
-                value=value,
-                remedy="give it as `release` to a private solver, beside the exchange",
-            )
-        if name == "aggregator" and hasattr(value, "who"):  # an attack, which can be called, too
-            raise InputError(
-                f"must be {kind}, but it is {one_line(value)}", argument=name, value=value
-            )
+        refuse(name == "aggregator" and hasattr(value, "who"), name, f"must be {kind}", value)
         return check_methods(name, value)
 
     return declared(check, default=default)
@@ -325,28 +314,18 @@ def exchange(
     """
     built = build(Exchange, **locals())
     strict = built.up.in_order and not isinstance(built.delay, Prompt)
-    if strict and (built.delay.loses or not built.delay.in_order):
-        raise InputError(
-            "must keep the order of messages and lose none, because the receiver adds up the "
-            f"differences that {one_line(up)} sends",
-            argument="delay",
-            value=delay,
-            remedy="give it in_order=True and no losses, or send whole messages",
-        )
+    loose = strict and (built.delay.loses or not built.delay.in_order)
+    told = "must keep the order of messages and lose none, because their receiver adds them up"
+    remedy = "give it in_order=True and no losses, or send whole messages"
+    refuse(loose, "delay", told, remedy=remedy)
     return built
 
 
 def check_exchange(given: Any) -> Exchange:
     """Return an exchange, the plain one if None; for builders of solvers."""
-    if given is None:
-        return Exchange()
-    if not isinstance(given, Exchange):
-        raise InputError(
-            f"must be messages.exchange(...), but it is {one_line(given)}",
-            argument="exchange",
-            value=given,
-            remedy="write exchange(up=...) around a channel, exchange(aggregator=...) and so on",
-        )
+    given = Exchange() if given is None else given
+    remedy = "write exchange(up=...) around a channel, exchange(aggregator=...) and so on"
+    instance("exchange", given, Exchange, "messages.exchange(...)", remedy)
     return given
 
 

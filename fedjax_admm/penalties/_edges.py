@@ -33,7 +33,7 @@ import numpy as np
 from jax.typing import ArrayLike
 
 from fedjax_admm import kernels
-from fedjax_admm._checks import InputError, finite_array
+from fedjax_admm._checks import finite_array, refuse, shaped
 from fedjax_admm._pytrees import pytree_dataclass
 from fedjax_admm.kernels import sum_of_squares
 
@@ -243,26 +243,15 @@ def quadratic_difference(matrix: ArrayLike) -> Quadratic:
       The penalty; its numbers are leaves.
     """
     array = finite_array("matrix", matrix, (None, None))
-    if array.shape[0] != array.shape[1]:
-        raise InputError(
-            f"must be square, but it has shape {array.shape}", argument="matrix", value=matrix
-        )
+    shaped("matrix", array, array.shape[:1] * 2)
     host = np.asarray(array, np.float64)
     tolerance = 1e-6 * np.abs(host).max(initial=0)
-    if np.abs(host - host.T).max(initial=0) > tolerance:
-        raise InputError(
-            "must be symmetric, but it is not",
-            argument="matrix",
-            value=matrix,
-            remedy="use (M + M.T) / 2",
-        )
+    apart = np.abs(host - host.T).max(initial=0) > tolerance
+    refuse(apart, "matrix", "must be symmetric, but it is not", remedy="use (M + M.T) / 2")
     spectrum, basis = np.linalg.eigh((host + host.T) / 2)
-    if spectrum.min(initial=0) < -tolerance:
-        raise InputError(
-            f"must be positive semidefinite, but it has the eigenvalue {spectrum.min():g}",
-            argument="matrix",
-            value=matrix,
-        )
+    least = spectrum.min(initial=0)
+    told = f"must be positive semidefinite, but it has the eigenvalue {least:g}"
+    refuse(least < -tolerance, "matrix", told)
     # Rounding of a singular matrix: its conjugate is infinite off the range, not huge.
     spectrum = np.where(spectrum > tolerance, spectrum, 0)
     return Quadratic(jnp.asarray(basis, array.dtype), jnp.asarray(spectrum, array.dtype))

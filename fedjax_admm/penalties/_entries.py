@@ -6,7 +6,7 @@ import numpy as np
 from jax.typing import ArrayLike
 
 from fedjax_admm import kernels
-from fedjax_admm._checks import InputError, build, declared, is_concrete, number
+from fedjax_admm._checks import build, declared, is_concrete, number, refuse
 from fedjax_admm.penalties._protocols import (
     WithoutKink,
     above,
@@ -227,13 +227,9 @@ def box(lower: ArrayLike, upper: ArrayLike) -> Box:
     """Indicator of a box: zero where `lower <= x_i <= upper`, infinite elsewhere."""
     penalty = build(Box, **locals())
     lower, upper = penalty.lower, penalty.upper
-    if is_concrete(penalty) and np.any(np.asarray(lower) > np.asarray(upper)):
-        raise InputError(
-            f"must not exceed {{upper}}, but they are {lower} and {upper}",
-            argument="lower",
-            value=lower,
-            others=["upper"],
-        )
+    if is_concrete(penalty):
+        turned = np.any(np.asarray(lower) > np.asarray(upper))
+        refuse(turned, "lower", f"must not exceed {{upper}}, but they are {lower} and {upper}")
     return penalty
 
 

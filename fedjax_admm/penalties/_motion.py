@@ -9,7 +9,7 @@ import numpy as np
 from jax.typing import ArrayLike
 
 from fedjax_admm import kernels
-from fedjax_admm._checks import InputError, build, count, finite_array
+from fedjax_admm._checks import build, count, finite_array, rising
 from fedjax_admm.penalties._protocols import CertifiedByStep, WithoutKink, not_negative, penalty
 
 
@@ -109,12 +109,7 @@ def motion(
     if np.ndim(times) > 0:
         instants = np.asarray(finite_array("times", times, (None,)), np.float64)
         times = len(instants)
-        if np.any(np.diff(instants) <= 0):
-            raise InputError(
-                f"must increase, but the times are {np.array2string(instants, threshold=6)}",
-                argument="times",
-                value=instants,
-            )
+        rising("times", instants)
     known = _known(times, order, columns, displacements)
     differences = np.diff(np.eye(len(known)), axis=0)
     if instants is not None:

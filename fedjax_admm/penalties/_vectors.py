@@ -12,7 +12,7 @@ import numpy as np
 from jax.typing import ArrayLike
 
 from fedjax_admm import kernels
-from fedjax_admm._checks import InputError, build, declared, finite_array, is_concrete
+from fedjax_admm._checks import build, declared, finite_array, is_concrete, refuse
 from fedjax_admm.penalties._protocols import (
     CertifiedByStep,
     WithoutKink,
@@ -30,13 +30,9 @@ def _falling(name: str, value: Any) -> jax.Array:
     weights = finite_array(name, value, (None,))
     if is_concrete(value):
         numbers = np.asarray(weights)
-        if np.any(numbers < 0) or np.any(np.diff(numbers) > 0):
-            raise InputError(
-                "must be at least 0 and must not increase, but one of them does",
-                argument=name,
-                value=value,
-                remedy="sort them, the largest first",
-            )
+        wrong = np.any(numbers < 0) or np.any(np.diff(numbers) > 0)
+        told = "must be at least 0 and must not increase, but one of them does"
+        refuse(wrong, name, told, remedy="sort them, the largest first")
     return weights
 
 

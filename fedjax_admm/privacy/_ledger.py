@@ -42,7 +42,7 @@ from typing import Any
 import jax
 import numpy as np
 
-from fedjax_admm._checks import InputError, is_concrete, one_line
+from fedjax_admm._checks import known, one_of, refuse
 from fedjax_admm.privacy import accountant
 from fedjax_admm.privacy._noise import TAIL_SHARE
 from fedjax_admm.privacy._plans import ACCOUNTINGS, NOMINAL, Spent
@@ -75,20 +75,9 @@ def ledger(released: Any, delta: float, *, accounting: str = "zcdp") -> Spent:
     spent, releases, nominal, tails = map(np.asarray, _recorded(released))
     delta = accountant.checked_delta(delta)
     added = np.max(np.where(np.isfinite(spent), tails, 0), initial=0.0)
-    if not added <= 1.01 * TAIL_SHARE * delta:
-        raise InputError(
-            f"must be one that the noise could honour, but its tails may add {added:.3g} to "
-            f"{delta:g}, more than {TAIL_SHARE:.0%} of it",
-            argument="delta",
-            value=delta,
-            remedy=f"take {1.1 * added / TAIL_SHARE:.3g} or more",
-        )
-    if accounting not in ACCOUNTINGS:
-        raise InputError(
-            f"must be one of {', '.join(ACCOUNTINGS)}, but it is {accounting!r}",
-            argument="accounting",
-            value=accounting,
-        )
+    told = f"must be at least {1.1 * added / TAIL_SHARE:.3g}, which the tails of the noise need"
+    refuse(not added <= 1.01 * TAIL_SHARE * delta, "delta", told, delta)
+    one_of("accounting", accounting, ACCOUNTINGS)
     pairs = np.stack([np.asarray(spent, np.float64).ravel() / 2, releases.ravel()])
     different, places = np.unique(pairs, axis=1, return_inverse=True)
     places = places.reshape(spent.shape)
@@ -110,23 +99,13 @@ def _recorded(released: Any) -> tuple[Any, Any, Any, Any]:
     """Return the spent sums, the numbers of releases, the unit and the mass of the tails."""
     inside = jax.tree.leaves(getattr(released, "state", released), is_leaf=_records)
     whole = [part for part in inside if _records(part)]
-    if len(whole) != 1:
-        raise InputError(
-            "must be a Run of a private solver, its state, or a trace with 'spent', 'releases', "
-            f"'nominal' and 'tails', but it is {one_line(released)}",
-            argument="released",
-            value=released,
-            remedy="run with measure=measures.consensus_releases for a trace",
-        )
+    told = "must be a Run of a private solver, its state, or a trace with 'spent', 'releases', "
+    remedy = "run with measure=measures.consensus_releases for a trace"
+    wrong = len(whole) != 1
+    refuse(wrong, "released", f"{told}'nominal' and 'tails'", released, remedy=remedy)
     get = whole[0].get if isinstance(whole[0], Mapping) else partial(getattr, whole[0])
     records = [get(name) for name in _RECORDED]
-    if not is_concrete(records):
-        raise InputError(
-            "must be known on the host, but it is traced",
-            argument="released",
-            value=released,
-            remedy="call it on what the transformed function returns",
-        )
+    known("released", records)
     return records[0], records[1], records[2], records[3]
 
 

@@ -39,7 +39,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from fedjax_admm._checks import InputError
+from fedjax_admm._checks import refuse
 from fedjax_admm._threefry import hashed, is_threefry, one_loop
 
 # The part of delta that the sampler's tail may add to it.
@@ -107,13 +107,8 @@ def standard_normal(
       dtype: float32 or float64.
     """
     precision = _PRECISIONS[checked_dtype("dtype", dtype)]
-    if math.prod(shape) >= 2**30:
-        raise InputError(
-            f"must have fewer than 2^30 numbers, but it is {shape}: the noise would begin again",
-            argument="shape",
-            value=shape,
-            remedy="take fewer clients, or shorter models",
-        )
+    told = f"must have fewer than 2^30 numbers, but it is {shape}: the noise would begin again"
+    refuse(math.prod(shape) >= 2**30, "shape", told, remedy="take fewer clients")
     count = precision.words * math.prod(shape)
     words = threefry(_pair(key), jax.lax.iota(jnp.uint32, count))
     return normal_of_words(words.reshape(precision.words, *shape), dtype)
@@ -192,14 +187,8 @@ def _polynomial(coefficients: tuple[float, ...], x: jax.Array) -> jax.Array:
 def checked_dtype(name: str, dtype: jax.typing.DTypeLike) -> str:
     """Return the name of a dtype in which noise can be drawn."""
     kind = jnp.dtype(dtype).name
-    if kind not in _PRECISIONS:
-        raise InputError(
-            f"must be float32 or float64 where messages are private, but it is {kind}, which is "
-            "too coarse for noise",
-            argument=name,
-            value=dtype,
-            remedy="build the problem from data in float32",
-        )
+    told = "must be float32 or float64 where messages are private"
+    refuse(kind not in _PRECISIONS, name, f"{told}, but it is {kind}, too coarse for noise")
     return kind
 
 

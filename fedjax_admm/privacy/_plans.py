@@ -21,7 +21,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import ArrayLike
 
-from fedjax_admm._checks import InputError, count, one_of
+from fedjax_admm._checks import count, one_of, whole_numbers
 from fedjax_admm.privacy import accountant
 
 NOMINAL = "nominal, no guarantee"
@@ -107,22 +107,7 @@ class Plan:
           knowing who did.
         """
         counts = np.asarray(releases)
-        if not np.issubdtype(counts.dtype, np.integer):
-            raise InputError(
-                f"must be whole numbers, but they are {counts.dtype}",
-                argument="releases",
-                value=releases,
-            )
-        if counts.size and not 0 <= counts.min() <= counts.max() <= self.rounds:
-            wrong, remedy = counts.min(), "count from the first release"
-            if wrong >= 0:
-                wrong, remedy = counts.max(), "plan for more rounds"
-            raise InputError(
-                f"must be between 0 and {self.rounds}, the planned number, but there is {wrong}",
-                argument="releases",
-                value=releases,
-                remedy=remedy,
-            )
+        whole_numbers("releases", counts, counts.shape, at_most=self.rounds)
         different, places = np.unique(counts, return_inverse=True)
         places = places.reshape(counts.shape)
         each, claim = self.budgets, ACCOUNTINGS[self.accounting].claim

@@ -27,7 +27,7 @@ import jax.numpy as jnp
 import numpy as np
 from jax.typing import ArrayLike
 
-from fedjax_admm._checks import InputError, default_float, is_concrete, one_line, scalar
+from fedjax_admm._checks import default_float, instance, is_concrete, refuse, scalar
 from fedjax_admm._pytrees import pytree_dataclass
 from fedjax_admm.losses import rounding_excess
 from fedjax_admm.privacy._noise import (
@@ -84,6 +84,9 @@ class Release(Protocol):
           n: the number of each client's release, from 1, shape (clients,), int32.
         """
         ...
+
+
+_LARGER = "take a larger delta, or a smaller epsilon"
 
 
 @pytree_dataclass
@@ -144,14 +147,9 @@ class GaussianRelease:
         """Check that noise can be drawn for messages of a shape (clients, dim) and a dtype."""
         checked_dtype("problem", messages.dtype)
         dim = messages.shape[-1]
-        if is_concrete((self.multipliers, self.delta)) and dim > self.entries:
-            raise InputError(
-                f"must have a delta that noise can honour, but with {dim} numbers in a message its "
-                f"tails could add more than {TAIL_SHARE:.0%} to it",
-                argument="plan",
-                value=self,
-                remedy="take a larger delta, or a smaller epsilon",
-            )
+        known = is_concrete((self.multipliers, self.delta))
+        told = f"must have a delta that noise can honour, which its tails exceed with {dim} numbers"
+        refuse(known and dim > self.entries, "plan", told, remedy=_LARGER)
 
     def deviation(self, gains: jax.Array, sizes: jax.Array, n: jax.Array) -> jax.Array:
         """Return the standard deviation of the noise of the n-th releases, shape (clients,).
@@ -227,44 +225,24 @@ def gaussian_release(
         early noise is too large for the session's dtype, or the tails of the noise could add more
         than a hundredth to the plan's delta.
     """
-    if not isinstance(plan, Plan):
-        raise InputError(
-            f"must be a Plan such as zcdp_plan makes, but it is {one_line(plan)}",
-            argument="plan",
-            value=plan,
-        )
-    if (clip is None) == (nominal_norm is None):
-        raise InputError(
-            "must be a positive number; or clip=None with nominal_norm=c for the paper's noise "
-            "without clipping, which guarantees nothing",
-            argument="clip",
-            value=clip,
-        )
+    instance("plan", plan, Plan, "a Plan such as zcdp_plan makes")
+    told = "must be a positive number; or clip=None with nominal_norm=c for noise without clipping"
+    refuse((clip is None) == (nominal_norm is None), "clip", f"{told}, which guarantees nothing")
     if clip is None:
         norm = scalar("nominal_norm", cast(ArrayLike, nominal_norm), above=0)
     else:
         norm = scalar("clip", clip, above=0)
     dtype = default_float()
     largest = np.max(plan.multipliers)
-    if largest > np.finfo(dtype).max / 2:
-        raise InputError(
-            f"must have multipliers that {dtype} can hold, but the first release has {largest:.3g}",
-            argument="plan",
-            value=plan,
-            remedy="take a larger tau or fewer rounds",
-        )
+    told = f"must have multipliers that {dtype} can hold, but the first release has {largest:.3g}"
+    remedy = "take a larger tau or fewer rounds"
+    refuse(largest > np.finfo(dtype).max / 2, "plan", told, remedy=remedy)
     multipliers = plan.multipliers.astype(dtype)
     small = multipliers.astype(np.float64) < plan.multipliers
     multipliers[small] = np.nextafter(multipliers[small], dtype.type(np.inf))
     mass = tail_mass(multipliers)
-    if not _entries(mass, plan.delta):
-        raise InputError(
-            f"must have a delta that noise can honour, but its tails could add {mass:.3g} to "
-            f"{plan.delta:g} for every number in a message",
-            argument="plan",
-            value=plan,
-            remedy="take a larger delta, or a smaller epsilon",
-        )
+    told = "must have a delta that noise can honour, which its tails exceed with any number"
+    refuse(not _entries(mass, plan.delta), "plan", told, remedy=_LARGER)
     delta = jnp.asarray(plan.delta, dtype)
     return GaussianRelease(norm, jnp.asarray(multipliers), delta, clip is not None)
 

@@ -9,14 +9,18 @@ import numpy as np
 from jax.typing import ArrayLike
 
 from fedjax_admm._checks import (
-    InputError,
+    bool_array,
+    every_client,
     finite_array,
     is_concrete,
-    listed,
-    one_line,
+    leading,
     real_array,
+    refuse,
+    refuse_entries,
     several,
+    shaped,
     shapes_of,
+    whole_numbers,
 )
 from fedjax_admm.problems._client_data import (
     ClientData,
@@ -30,23 +34,19 @@ from fedjax_admm.problems._client_data import (
 from fedjax_admm.problems._streamed import Streamed, StreamedData, client_at, streamed_data
 
 _LEAVE_OUT = "leave that client out"
+_BY_CLIENT = "a list holds one pytree per client"
+_AXES = ("clients", "samples")
 
 
 def client_data(data: Any, mask: Any, sizes: Any, dtype: Any) -> ClientData:
     """Return the clients' data, whatever form they have."""
     if isinstance(data, Streamed):
         return _streamed_clients(data, mask, sizes, dtype)
-    generated = callable(data)
     by_client = _is_by_client(data) and (mask is None or isinstance(data, list))
-    if mask is not None and (generated or by_client):
-        kind = "a function" if generated else "a list of clients"
-        raise InputError(f"is for stacked data, but data is {kind}", argument="mask", value=mask)
-    if generated:
+    refuse(mask is not None and (callable(data) or by_client), "mask", "is for stacked data")
+    if callable(data):
         return _generated(data, sizes)
-    if sizes is not None:
-        raise InputError(
-            "is for data that a function makes", argument="sizes", value=sizes, remedy="use mask"
-        )
+    refuse(sizes is not None, "sizes", "is for data that a function makes", remedy="use mask")
     return _listed_clients(list(data), dtype) if by_client else _stacked_clients(data, mask, dtype)
 
 
@@ -59,68 +59,30 @@ def _is_by_client(data: Any) -> bool:
 
 def _generated(make: Callable, sizes: Any) -> GeneratedData:
     made = shapes_of("data", make, {"a client's number": jnp.zeros((), jnp.int32)})
-    leaves = jax.tree.leaves(made)
-    rows = {leaf.shape[:1] for leaf in leaves}
-    if len(rows) != 1 or () in rows:
-        raise InputError(
-            "must make arrays with one leading axis of samples, but their shapes are "
-            f"{listed(str(leaf.shape) for leaf in leaves)}",
-            argument="data",
-            value=make,
-        )
-    counts = _counts(sizes, rows.pop()[0])
+    (rows,) = leading("data", made, "samples")
+    counts = whole_numbers("sizes", sizes, at_least=1, at_most=rows)
     numbers = jnp.arange(counts.size, dtype=jnp.int32)
-    return GeneratedData(jnp.asarray(counts.astype(np.int32)), numbers, make)
-
-
-def _counts(sizes: Any, longest: int | None = None) -> np.ndarray:
-    """Return numbers of samples, for data that a function makes."""
-    counts = np.asarray(sizes)
-    wrong = counts.ndim != 1 or not np.issubdtype(counts.dtype, np.integer) or counts.size == 0
-    if wrong or counts.min() < 1 or (longest is not None and counts.max() > longest):
-        most = "" if longest is None else f" and at most {longest}, as many as data makes"
-        raise InputError(
-            f"must hold a whole number for every client, at least 1{most}, but it is "
-            f"{one_line(sizes)}",
-            argument="sizes",
-            value=sizes,
-        )
-    return counts
+    return GeneratedData(jnp.asarray(counts, jnp.int32), numbers, make)
 
 
 def _streamed_clients(data: Streamed, mask: Any, sizes: Any, dtype: Any) -> StreamedData:
     """Return clients that stay on the host, of which only the first one is read."""
     clients = list(data.clients) if _is_by_client(data.clients) else data.clients
-    if mask is not None or (sizes is not None and not callable(clients)):
-        name, value = ("sizes", sizes) if mask is None else ("mask", mask)
-        raise InputError(
-            "is not for streamed arrays, all of which count", argument=name, value=value
-        )
+    refuse(mask is not None, "mask", "is not for streamed arrays, all of which count")
+    made = callable(clients)
+    refuse(sizes is not None and not made, "sizes", "is for data that a function makes")
     if isinstance(clients, list):
         counts = np.array([len(jax.tree.leaves(one)[0]) for one in _checked_clients(clients)])
-    elif callable(clients):
-        counts = _counts(sizes)
+    elif made:
+        counts = np.asarray(whole_numbers("sizes", sizes, at_least=1))
     else:
-        heads = {leaf.shape[:2] for leaf in jax.tree.leaves(_arrays("data", clients, np.asarray))}
-        if len(heads) != 1 or len(next(iter(heads))) != 2 or 0 in next(iter(heads)):
-            raise InputError(
-                "must be arrays (clients, samples, ...), a list with one pytree per client, or a "
-                "function of a client's number, but the shapes begin with "
-                f"{listed(map(str, heads))}",
-                argument="data",
-                value=clients,
-            )
-        number, samples = heads.pop()
+        number, samples = leading(
+            "data", _arrays("data", clients, np.asarray), *_AXES, remedy=_BY_CLIENT
+        )
         counts = np.full(number, samples)
     first = _arrays("data[0]", client_at(clients, 0), np.asarray)
-    shapes = {leaf.shape[:1] for leaf in jax.tree.leaves(first)}
-    if shapes != {(int(counts[0]),)}:
-        raise InputError(
-            f"must have {counts[0]} samples in every array of client 0, as sizes has it, but the "
-            f"arrays have {listed(str(shape) for shape in shapes)}",
-            argument="data",
-            value=clients,
-        )
+    (samples,) = leading("data[0]", first, "samples")
+    refuse(samples != counts[0], "sizes", f"must hold {samples} for client 0", int(counts[0]))
     one = _in_dtype("data", jax.tree.map(lambda leaf: leaf[:1], first), dtype)
     like = jax.eval_shape(lambda one: one, jax.tree.map(jnp.asarray, one))
     return streamed_data(clients, counts, like, data.prefetch)
@@ -134,26 +96,15 @@ def _listed_clients(data: Sequence[Any], dtype: Any) -> ClientData:
 
 def _checked_clients(data: Sequence[Any]) -> list[Any]:
     """Return the arrays of a list of clients, which agree in structure, shapes and dtypes."""
-    if not data:
-        raise InputError("must hold a client, but it is empty", argument="data", value=data)
+    refuse(not data, "data", "must hold a client, but it is empty")
     convert = np.asarray if is_concrete(data) else jnp.asarray
     arrays = [_arrays(f"data[{i}]", client, convert) for i, client in enumerate(data)]
     first = _described(arrays[0])
     for i, client in enumerate(arrays):
-        described, words, remedy = _described(client), "", None
-        lengths = {leaf.shape[:1] for leaf in jax.tree.leaves(client)}
-        if described != first:
-            words = f"must have the structure, shapes and dtypes of data[0] ({first}), but it has "
-            words += described
-        elif () in lengths:
-            words = "must hold arrays with a leading axis of samples, but one has no axis"
-        elif len(lengths) > 1:
-            numbers = listed(str(length) for (length,) in sorted(lengths))
-            words = f"must have arrays with equally many samples, but they have {numbers}"
-        elif lengths == {(0,)}:
-            words, remedy = "must hold at least one sample, but it holds none", _LEAVE_OUT
-        if words:
-            raise InputError(words, argument=f"data[{i}]", value=data[i], remedy=remedy)
+        described = _described(client)
+        told = f"must have the structure, shapes and dtypes of data[0] ({first}), but it has"
+        refuse(described != first, f"data[{i}]", f"{told} {described}")
+        leading(f"data[{i}]", client, "samples", remedy="leave clients without samples out")
     return arrays
 
 
@@ -174,41 +125,11 @@ def _padded(clients: Sequence[Any]) -> StackedData:
 
 def _stacked_clients(data: Any, mask: Any, dtype: Any) -> StackedData:
     arrays = _in_dtype("data", _arrays("data", data), dtype)
-    leaves = jax.tree.leaves(arrays)
-    heads = {leaf.shape[:2] for leaf in leaves}
-    if len(heads) != 1 or len(next(iter(heads))) != 2:
-        raise InputError(
-            "must be a list with one pytree per client, or a pytree of arrays (clients, samples, "
-            f"...), but its arrays have the shapes {listed(str(leaf.shape) for leaf in leaves)}",
-            argument="data",
-            value=data,
-        )
-    clients, samples = heads.pop()
-    if not (clients and samples):
-        raise InputError(
-            f"must hold clients and samples, but there are {clients} and {samples}",
-            argument="data",
-            value=data,
-        )
+    shape = leading("data", arrays, *_AXES, remedy=_BY_CLIENT)
     if mask is None:
-        return whole(arrays, clients, samples)
-    there = jnp.asarray(mask)
-    if there.shape != (clients, samples) or there.dtype != bool:
-        raise InputError(
-            f"must be bool of shape ({clients}, {samples}), but it is {there.dtype} of shape "
-            f"{there.shape}",
-            argument="mask",
-            value=mask,
-        )
-    if is_concrete(there):
-        empty = np.flatnonzero(~np.asarray(there).any(1))
-        if empty.size:
-            raise InputError(
-                f"must leave every client a sample, but client {empty[0]} has none",
-                argument="mask",
-                value=mask,
-                remedy=_LEAVE_OUT,
-            )
+        return whole(arrays, *shape)
+    there = bool_array("mask", mask, shape)
+    every_client("mask", there.any(1), "sample", _LEAVE_OUT)
     return compacted(arrays, there)
 
 
@@ -229,13 +150,12 @@ def _in_dtype(name: str, tree: Any, dtype: Any) -> Any:
         if not jnp.issubdtype(leaf.dtype, jnp.floating):
             return leaf
         own = jax.dtypes.canonicalize_dtype(leaf.dtype)  # float64 is float32 where JAX has none
-        if not np.can_cast(own, dtype, "safe"):
-            raise InputError(
-                f"holds {own} numbers, which {dtype} parameters would round",
-                argument=name,
-                value=tree,
-                remedy=f"begin with parameters of {own}, or cast the data",
-            )
+        refuse(
+            not np.can_cast(own, dtype, "safe"),
+            name,
+            f"holds {own} numbers, which {dtype} parameters would round",
+            remedy=f"begin with parameters of {own}, or cast the data",
+        )
         return leaf.astype(dtype)
 
     return jax.tree.map(cast, tree)
@@ -244,15 +164,7 @@ def _in_dtype(name: str, tree: Any, dtype: Any) -> Any:
 def held_out_samples(held_out: Any, dtype: Any) -> Any:
     """Return held-out samples: arrays with one leading axis of samples."""
     arrays = _in_dtype("held_out", _arrays("held_out", held_out), dtype)
-    rows = {leaf.shape[:1] for leaf in jax.tree.leaves(arrays)}
-    if len(rows) > 1 or rows & {(), (0,)}:
-        shapes = listed(str(leaf.shape) for leaf in jax.tree.leaves(arrays))
-        raise InputError(
-            f"must hold arrays with one leading axis of samples, of which there is one at least, "
-            f"but their shapes are {shapes}",
-            argument="held_out",
-            value=held_out,
-        )
+    leading("held_out", arrays, "samples")
     return arrays
 
 
@@ -267,20 +179,9 @@ def _arrays(name: str, tree: Any, convert: Callable[[Any], Any] = _on_device) ->
     def array(leaf: Any) -> Any:
         if not np.iscomplexobj(leaf):
             real_array(name, leaf)
-        try:
-            converted = convert(leaf)
-        except (TypeError, ValueError, OverflowError):
-            converted = None
-        if converted is None or converted.dtype == object:
-            raise InputError(
-                f"must hold arrays, but it holds {one_line(leaf)}", argument=name, value=tree
-            )
-        return converted
+        return convert(leaf)
 
-    arrays = jax.tree.map(array, tree)
-    if not jax.tree.leaves(arrays):
-        raise InputError("must hold an array, but it holds none", argument=name, value=tree)
-    return arrays
+    return jax.tree.map(array, tree)
 
 
 def entry_name(path: tuple[Any, ...]) -> Any:
@@ -341,25 +242,15 @@ def client_rows(
     """
     for name, arrays in {"features": features, **columns}.items():
         several(name, arrays, f"one array per {called}")
-        if len(arrays) != clients or not clients:
-            raise InputError(
-                f"must hold one array per {called} ({clients or 'at least one'}), but it holds "
-                f"{len(arrays)}",
-                argument=name,
-                value=arrays,
-            )
+        told = f"must hold one array per {called} ({clients or 'at least one'}), but it holds"
+        refuse(len(arrays) != clients or not clients, name, f"{told} {len(arrays)}")
     places = range(clients) if read is None else np.flatnonzero(read).tolist()
     parts = {n: finite_array(f"features[{n}]", features[n], (None, None)) for n in places}
     dim = parts[places[0]].shape[1]
     for n, part in parts.items():
-        finite_array(f"features[{n}]", part, (None, dim))
-        if not part.size:
-            raise InputError(
-                f"must hold at least one sample and one column, but its shape is {part.shape}",
-                argument=f"features[{n}]",
-                value=features[n],
-                remedy=empty,
-            )
+        shaped(f"features[{n}]", part, (None, dim))
+        told = f"must hold at least one sample and one column, but its shape is {part.shape}"
+        refuse(not part.size, f"features[{n}]", told, remedy=empty)
     sizes = np.zeros(clients, np.int32)
     sizes[list(places)] = [len(part) for part in parts.values()]
     dtype = np.result_type(*(part.dtype for part in parts.values()))
@@ -372,14 +263,8 @@ def client_rows(
     return ClientRows(x, stacked, sizes)
 
 
-def check_labels(targets: np.ndarray, present: np.ndarray, arrays: Sequence[ArrayLike]) -> None:
+def check_labels(targets: np.ndarray, present: np.ndarray) -> None:
     """Check that the targets (clients, samples) of samples that are present are -1 or 1."""
-    wrong = np.argwhere(present & (np.abs(targets) != 1))
-    if wrong.size:
-        i, j = (int(place) for place in wrong[0])
-        raise InputError(
-            f"must hold -1 and 1, but entry {j} is {targets[i, j]:g}",
-            argument=f"targets[{i}]",
-            value=arrays[i],
-            remedy="classes 0 and 1 become 2 * targets - 1",
-        )
+    remedy = "classes 0 and 1 become 2 * targets - 1"
+    wrong = present & (np.abs(targets) != 1)
+    refuse_entries(wrong, "targets", "must hold -1 and 1", targets, remedy)

@@ -22,12 +22,12 @@ import numpy as np
 from jax.typing import ArrayLike
 
 from fedjax_admm._checks import (
-    InputError,
     count,
     default_float,
     finite_array,
     instance,
     is_concrete,
+    refuse,
     scalar,
     typed_key,
 )
@@ -205,7 +205,7 @@ def consensus_regression(
     check_sample_loss(loss)
     x, (y,), sizes = client_rows(features, {"targets": targets}, graph.num_nodes)
     if loss.labels:
-        check_labels(y, np.arange(y.shape[1]) < sizes[:, None], targets)
+        check_labels(y, np.arange(y.shape[1]) < sizes[:, None])
     if truth is not None:
         truth = finite_array("truth", truth, (len(x), x.shape[-1])).astype(x.dtype)
     data = (jnp.asarray(x), jnp.asarray(y), jnp.asarray(sizes))
@@ -282,14 +282,8 @@ def with_loss(
     """
     instance("problem", problem, ConsensusRegression, "a ConsensusRegression")
     check_sample_loss(loss)
-    if loss.labels != problem.loss.labels:
-        raise InputError(
-            f"must suit the targets, but {type(problem.loss).__name__} and "
-            f"{type(loss).__name__} have targets of different kinds",
-            argument="loss",
-            value=loss,
-            remedy="build the problem anew",
-        )
+    told = f"must suit the targets, which those of {type(loss).__name__} do not"
+    refuse(loss.labels != problem.loss.labels, "loss", told, remedy="build the problem anew")
     data = (problem.features, problem.targets, problem.sizes)
     return _assembled(problem.graph, *data, loss, *_weights(l1, l2), problem.truth)
 

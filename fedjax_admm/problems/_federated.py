@@ -10,15 +10,17 @@ import numpy as np
 from jax.typing import ArrayLike
 
 from fedjax_admm._checks import (
-    InputError,
     count,
     default_float,
     flag,
     function_of,
+    instance,
     is_concrete,
     one_line,
     one_of,
     per_client,
+    refuse,
+    refuse_entries,
     shapes_of,
 )
 from fedjax_admm._host._programs import compiled
@@ -137,18 +139,9 @@ def federated(
     _check_topology(topology, number)
     sample = jax.eval_shape(one_sample, clients)
     size = None if batch_size is None else count("batch_size", batch_size)
-    if batch and size is None:
-        raise InputError(
-            "must be given for a loss of minibatches", argument="batch_size", value=None
-        )
+    refuse(batch and size is None, "batch_size", "must be given for a loss of minibatches")
     own = _first_state(loss_function, state, first.dtype)
-    if average_state and own is None:
-        raise InputError(
-            "is for a loss with a {state}",
-            argument="average_state",
-            value=average_state,
-            others=["state"],
-        )
+    refuse(average_state and own is None, "average_state", "is for a loss with a {state}")
     _check_loss(loss_function, start, sample, own, size if batch else None)
     judged = None if held_out is None else held_out_samples(held_out, first.dtype)
     if score is not None:
@@ -159,30 +152,13 @@ def federated(
             held = jax.eval_shape(first_row, judged)
             _check_scalar("score", known, start, held, "held-out sample")
     proximal = _in_dtype(as_inner(optimizer), first.dtype)
-    if prepare is not None and prox is None:
-        raise InputError(
-            "is for a prox of one's own",
-            argument="prepare",
-            value=prepare,
-            remedy="give prox as well",
-        )
+    lone = prepare is not None and prox is None
+    refuse(lone, "prepare", "is for a prox of one's own", remedy="give prox as well")
     prepared = prepared_rows(prepare, clients)
     if prox is not None:
-        if optimizer is not None:
-            raise InputError(
-                "is given, and so is {prox}, which needs none",
-                argument="optimizer",
-                value=optimizer,
-                remedy="leave one of the two out",
-                others=["prox"],
-            )
-        if shared is not None:
-            raise InputError(
-                "must be None where only a part of the parameters travels",
-                argument="prox",
-                value=prox,
-                remedy="take an inner solver",
-            )
+        refuse(optimizer is not None, "optimizer", "goes without {prox}, which needs none")
+        told = "must be None where only a part of the parameters travels"
+        refuse(shared is not None, "prox", told, remedy="take an inner solver")
         known = jax.eval_shape(one_client, clients) if prepare is None else first_row(prepared)
         proximal = exact_prox(prox, layout, first, known)
     graph = topology if isinstance(topology, Graph) else None
@@ -219,31 +195,21 @@ def federated(
 def _loss(loss: Any) -> Loss:
     if isinstance(loss, tuple) and len(loss) == 2 and all(map(callable, loss)):
         return Difference(*loss)
-    if not callable(loss):
-        raise InputError(
-            f"must be a function loss(params, sample), or two whose difference is the loss, but it "
-            f"is {one_line(loss)}",
-            argument="loss",
-            value=loss,
-        )
-    if parameter("key", loss) is None and parameter("state", loss) is None:
-        function_of("loss", loss, "params", "sample")
-    return cast(Loss, loss)
+    kind = "a function loss(params, sample), or two whose difference is the loss"
+    refuse(not callable(loss), "loss", f"must be {kind}", loss)
+    function = cast(Loss, loss)
+    if parameter("key", function) is None and parameter("state", function) is None:
+        function_of("loss", function, "params", "sample")
+    return function
 
 
 def _first_state(loss: Loss, state: Any, dtype: Any) -> Any:
     """Return the state of a client before the first round, in arrays; None of a loss without."""
     asks = parameter("state", loss) is not None
-    if asks == (state is not None):
-        return _in_dtype(jax.tree.map(jnp.asarray, state), dtype)
-    raise InputError(
-        "must be given for a loss with a parameter state"
-        if asks
-        else "is for a loss with a parameter state, which this one lacks",
-        argument="state",
-        value=state,
-        remedy="write loss(params, sample, state) -> (value, state)" if state is not None else None,
-    )
+    refuse(asks and state is None, "state", "must be given for a loss with a parameter state")
+    told, remedy = "is for a loss with a parameter state", "write loss(params, sample, state)"
+    refuse(not asks and state is not None, "state", told, remedy=remedy)
+    return _in_dtype(jax.tree.map(jnp.asarray, state), dtype)
 
 
 def _check_loss(loss: Loss, start: Any, sample: Any, state: Any, batch_size: int | None) -> None:
@@ -259,20 +225,11 @@ def _check_loss(loss: Loss, start: Any, sample: Any, state: Any, batch_size: int
         return _check_scalar("loss", loss, start, sample, called)
     both = at_client_state(loss, state)
     result = shapes_of("loss", both, {"parameters": start, f"one {called}": sample})
-    if not (isinstance(result, tuple) and len(result) == 2):
-        raise InputError(
-            f"must return (value, state), but it returns {one_line(result)}",
-            argument="loss",
-            value=loss,
-        )
-    shapes, returned = (jax.tree.map(lambda leaf: leaf.shape, tree) for tree in (state, result[1]))
-    if returned != shapes:
-        raise InputError(
-            f"must return a state of the shapes {one_line(shapes)}, but it returns "
-            f"{one_line(returned)}",
-            argument="loss",
-            value=loss,
-        )
+    pair = isinstance(result, tuple) and len(result) == 2
+    refuse(not pair, "loss", f"must return (value, state), but it returns {one_line(result)}")
+    wanted, returned = (jax.tree.map(lambda leaf: leaf.shape, tree) for tree in (state, result[1]))
+    told = f"must return a state of the shapes {one_line(wanted)}, but it returns"
+    refuse(returned != wanted, "loss", f"{told} {one_line(returned)}")
     return _check_scalar("loss", lambda params, rows: both(params, rows)[0], start, sample, called)
 
 
@@ -283,41 +240,19 @@ def _check_scalar(
     output = shapes_of(name, function, {"parameters": start, f"one {called}": sample})
     leaves = jax.tree.leaves(output)
     single = len(leaves) == 1 and leaves[0] is output and output.shape == ()
-    if single and (name == "score" or jnp.issubdtype(output.dtype, jnp.floating)):
-        return
-    array = hasattr(output, "shape")
-    result = (
-        f"an array of shape {output.shape} and dtype {output.dtype}" if array else one_line(output)
-    )
-    single = "a single sample, without the axis of samples"
-    raise InputError(
-        f"must return one floating number for one {called}, but it returns {result}",
-        argument=name,
-        value=function,
-        remedy=f"it gets {'a minibatch as a whole' if called == 'minibatch' else single}",
-    )
+    floating = single and (name == "score" or jnp.issubdtype(output.dtype, jnp.floating))
+    shown = one_line(jax.tree.map(lambda leaf: f"{leaf.dtype}{list(leaf.shape)}", output))
+    told = f"must return one floating number for one {called}, but it returns {shown}"
+    refuse(not floating, name, told)
 
 
 def _check_topology(topology: Any, clients: int) -> None:
-    if topology is None:
-        return
-    if not isinstance(topology, (Tree, Graph)):
-        raise InputError(
-            f"must be a tree of fedjax_admm.trees or a graph of fedjax_admm.graphs, but it is "
-            f"{one_line(topology)}",
-            argument="topology",
-            value=topology,
-        )
-    if isinstance(topology, Tree):
-        kind, number = "leaves", topology.num_clients
-    else:
-        kind, number = "nodes", topology.num_nodes
-    if number != clients:
-        raise InputError(
-            f"must have as many {kind} as there are clients ({clients}), but it has {number}",
-            argument="topology",
-            value=topology,
-        )
+    if topology is not None:
+        instance("topology", topology, (Tree, Graph), "a tree or a graph of fedjax_admm")
+        kind = "num_clients" if isinstance(topology, Tree) else "num_nodes"
+        number = getattr(topology, kind)
+        told = f"must have as many leaves or nodes as there are clients ({clients}), but it has"
+        refuse(number != clients, "topology", f"{told} {number}")
 
 
 def _client_weights(weights: Any, sizes: jax.Array, dtype: Any) -> jax.Array:
@@ -341,18 +276,11 @@ def _in_dtype(part: Any, dtype: Any) -> Any:
 
 
 def _check_batch(problem: Federated) -> None:
-    if problem.batch_size is None or not is_concrete(problem.sizes):
-        return
-    sizes = np.asarray(problem.sizes)
-    small = np.flatnonzero(sizes < problem.batch_size)
-    if small.size and problem.batch:
-        raise InputError(
-            f"must be at most the number of samples of every client, but it is "
-            f"{problem.batch_size}, and client {small[0]} has {sizes[small[0]]}",
-            argument="batch_size",
-            value=problem.batch_size,
-            remedy="take less",
-        )
+    if problem.batch and is_concrete(problem.sizes):
+        sizes = np.asarray(problem.sizes)
+        told = f"must be at most {sizes.min()}, the samples of client {sizes.argmin()}"
+        small = sizes.min() < problem.batch_size
+        refuse(small, "batch_size", told, problem.batch_size, remedy="take less")
 
 
 def _check_start(problem: Federated) -> None:
@@ -360,19 +288,15 @@ def _check_start(problem: Federated) -> None:
 
     Of streamed clients only the first one is read.
     """
-    if not is_concrete(problem):
-        return
-    if isinstance(problem.data, StreamedData):
-        problem = problem.take(jnp.zeros(1, jnp.int32))
-    values = np.asarray(_values_at_start(problem))
-    wrong = np.flatnonzero(~np.isfinite(values))
-    if wrong.size:
-        raise InputError(
-            f"must be finite at the start, but it is {values[wrong[0]]:g} for client {wrong[0]}",
-            argument="loss",
-            value=problem.loss,
-            remedy="look at that client's data, or begin elsewhere",
+    if is_concrete(problem):
+        if isinstance(problem.data, StreamedData):
+            problem = problem.take(jnp.zeros(1, jnp.int32))
+        values, remedy = (
+            np.asarray(_values_at_start(problem)),
+            "look at the data, or begin elsewhere",
         )
+        told = "must be finite at the start"
+        refuse_entries(~np.isfinite(values), "loss", told, values, remedy, ", but that of client")
 
 
 @compiled

@@ -33,7 +33,7 @@ from typing import Any, ClassVar, NamedTuple
 import jax
 import jax.numpy as jnp
 
-from fedjax_admm._checks import InputError
+from fedjax_admm._checks import refuse
 from fedjax_admm._pytrees import FlatLayout, pytree_dataclass
 from fedjax_admm._threefry import fold_in, of_kind, one_loop
 from fedjax_admm.capabilities import KeptStates, kept_states
@@ -294,13 +294,8 @@ class Federated:
         Raises:
           InputError: the loss is of minibatches.
         """
-        if self.batch:
-            raise InputError(
-                "must be False where the gradient of each sample is clipped",
-                argument="batch",
-                value=True,
-                remedy="give the loss of a sample, or take a solver that is not private",
-            )
+        told = "must be False where the gradient of each sample is clipped"
+        refuse(self.batch, "batch", told, remedy="give the loss of a sample")
 
         def gradient(point, client, scale, private):
             loss, terms = terms_of(self.loss, client)
@@ -333,12 +328,9 @@ class Federated:
           InputError: the problem was built without `score`.
         """
         score = self.score
-        if score is None:
-            raise InputError(
-                "must be given to what builds the problem, as score(params, sample)",
-                argument="score",
-                value=None,
-            )
+        told = "must be given to what builds the problem, as score(params, sample)"
+        refuse(score is None, "score", told)
+        assert score is not None
 
         def mean(point, client, scale, private):
             params, samples = self._read(point, private), self.held_out

@@ -12,21 +12,21 @@ import inspect
 from collections.abc import Callable
 from dataclasses import field
 from functools import partial
-from typing import Any, NamedTuple, Protocol, cast
+from typing import Any, NamedTuple, Protocol
 
 import jax
 import jax.numpy as jnp
 import optax
 
 from fedjax_admm._checks import (
-    InputError,
     build,
     counted,
     declared,
     flagged,
     function_of,
-    one_line,
+    having,
     optax_optimizer,
+    refuse,
     shapes_of,
 )
 from fedjax_admm._cutting_planes import minimize_by_planes
@@ -270,14 +270,8 @@ def as_inner(inner: Any) -> ProximalMap:
         return inner_lbfgs()
     if isinstance(inner, optax.GradientTransformation):
         return inner_steps(inner)
-    if isinstance(inner, type) or not (callable(inner) and hasattr(inner, "memory")):
-        raise InputError(
-            f"must be an optax optimiser, inner_steps(...) or inner_lbfgs(...), but it is "
-            f"{one_line(inner)}",
-            argument="optimizer",
-            value=inner,
-        )
-    return cast(ProximalMap, inner)
+    kind = "an optax optimiser, inner_steps(...) or inner_lbfgs(...)"
+    return having("__call__", "memory", kind=kind)("optimizer", inner)
 
 
 def exact_prox(function: Any, layout: FlatLayout, start: jax.Array, samples: Any) -> ExactProx:
@@ -289,12 +283,8 @@ def exact_prox(function: Any, layout: FlatLayout, start: jax.Array, samples: Any
       start: shape (dim,).
       samples: the shapes of what it gets as `client_data`.
     """
-    if not callable(function):
-        raise InputError(
-            f"must be a function prox(params, step, client_data), but it is {one_line(function)}",
-            argument="prox",
-            value=function,
-        )
+    kind = "must be a function prox(params, step, client_data)"
+    refuse(not callable(function), "prox", kind, function)
     made = ExactProx(layout, function, _more_arguments(function, 2))
     function_of("prox", function, "params", "step", *made.arguments)
     known = {"samples": samples, "size": jnp.zeros((), jnp.int32)}
@@ -303,12 +293,8 @@ def exact_prox(function: Any, layout: FlatLayout, start: jax.Array, samples: Any
     arguments |= {name: known[name] for name in made.arguments}
     result = shapes_of("prox", function, arguments)
     shapes, returned = (jax.tree.map(lambda leaf: leaf.shape, tree) for tree in (params, result))
-    if returned != shapes:
-        raise InputError(
-            f"must return parameters of the shapes {shapes}, but it returns {returned}",
-            argument="prox",
-            value=function,
-        )
+    told = f"must return parameters of the shapes {shapes}, but it returns {returned}"
+    refuse(returned != shapes, "prox", told)
     return made
 
 
@@ -330,15 +316,12 @@ def prepared_rows(prepare: Any, data: ClientData) -> Any:
         for one in known
     ]
     shapes = [jax.tree.map(lambda leaf: leaf.shape, one) for one in made]
-    other = next((one for one in shapes if one != shapes[0]), None)
-    if other is not None:
-        raise InputError(
-            "must return arrays of the same shapes for clients of all sizes, but it returns "
-            f"{one_line(shapes[0])} and {one_line(other)}",
-            argument="prepare",
-            value=prepare,
-            remedy="sum over the samples, as a Gram matrix does",
-        )
+    refuse(
+        any(one != shapes[0] for one in shapes),
+        "prepare",
+        f"must return arrays of the same shapes for clients of all sizes, but it returns {shapes}",
+        remedy="sum over the samples, as a Gram matrix does",
+    )
     return data.each(lambda client: prepare(*(getattr(client, name) for name in names)))
 
 

@@ -20,7 +20,7 @@ import jax.numpy as jnp
 import numpy as np
 from jax.typing import ArrayLike
 
-from fedjax_admm._checks import InputError, count, is_concrete, listed, one_line, typed_key
+from fedjax_admm._checks import count, instance, is_concrete, listed, one_line, refuse, typed_key
 from fedjax_admm.losses import LassoLoss, LogisticLoss, SquaredLoss, TrainedLoss
 from fedjax_admm.messages import byzantine
 from fedjax_admm.problems._client_arrays import entry_name
@@ -64,32 +64,22 @@ def flip_labels(
       The problem, and the mask of clients with false labels, bool, shape (clients,).
     """
     kinds = (ConsensusRegression, RobustRegression, Networked, Federated)
-    if not isinstance(problem, kinds):
-        raise InputError(
-            f"must have labels, as {listed(kind.__name__ for kind in kinds)} do, but it is "
-            f"{one_line(type(problem).__name__)}",
-            argument="problem",
-            value=problem,
-            remedy="let clients send false messages, with an attack of fedjax_admm.messages",
-        )
+    kind = f"a problem with labels, one of {listed(kind.__name__ for kind in kinds)}"
+    instance("problem", problem, kinds, kind)
+    honest: Any = problem
     senders = byzantine(share, who)
     if share is not None:
         typed_key(key)
-    flipped = senders.draw(key, problem.num_clients)
+    flipped = senders.draw(key, honest.num_clients)
     if classes is not None:
         classes = count("classes", classes, at_least=2)
-    if isinstance(problem, Federated):
-        return problem.with_data(_with_data(problem.data, flipped, label, classes)), flipped
-    if label is not None:
-        raise InputError(
-            "is for federated problems, but the labels of this problem are its targets",
-            argument="label",
-            value=label,
-            remedy="leave it out",
-        )
-    if isinstance(problem, Networked):
-        return replace(problem, local=_with_loss(problem.local, flipped, classes)), flipped
-    return replace(problem, targets=_flipped([problem.targets], [flipped], classes)[0]), flipped
+    if isinstance(honest, Federated):
+        return honest.with_data(_with_data(honest.data, flipped, label, classes)), flipped
+    told = "is for federated problems, but the labels of this problem are its targets"
+    refuse(label is not None, "label", told)
+    if isinstance(honest, Networked):
+        return replace(honest, local=_with_loss(honest.local, flipped, classes)), flipped
+    return replace(honest, targets=_flipped([honest.targets], [flipped], classes)[0]), flipped
 
 
 def _flipped(
@@ -116,12 +106,7 @@ def _sum_of_both(labels: list[jax.Array], classes: int | None) -> int:
         return classes - 1
     whole = jnp.issubdtype(labels[0].dtype, jnp.integer)
     if not is_concrete(labels):
-        if whole:
-            raise InputError(
-                "must be given where labels are whole numbers and traced",
-                argument="classes",
-                value=classes,
-            )
+        refuse(whole, "classes", "must be given where labels are whole numbers and traced")
         return 0
     values = np.unique(np.concatenate([np.asarray(part).ravel() for part in labels]))
     if whole:
@@ -133,12 +118,7 @@ def _with_loss(loss: Any, flipped: jax.Array, classes: int | None) -> Any:
     """Return the losses of a network with other targets."""
     if isinstance(loss, LassoLoss):
         return replace(loss, smooth=_with_loss(loss.smooth, flipped, classes))
-    if not isinstance(loss, SquaredLoss | LogisticLoss | TrainedLoss):
-        raise InputError(
-            f"must have labels, but its local loss is {type(loss).__name__}",
-            argument="problem",
-            value=loss,
-        )
+    instance("problem.local", loss, (SquaredLoss, LogisticLoss, TrainedLoss), "a loss with labels")
     (targets,) = _flipped([loss.targets], [flipped], classes)
     if isinstance(loss, SquaredLoss):
         return loss.with_targets(targets)
@@ -147,13 +127,8 @@ def _with_loss(loss: Any, flipped: jax.Array, classes: int | None) -> Any:
 
 def _with_data(data: Any, flipped: jax.Array, label: Any, classes: int | None) -> Any:
     """Return the samples of clients with other labels."""
-    if isinstance(data, GeneratedData):
-        raise InputError(
-            "must hold its samples, but makes them on demand",
-            argument="problem",
-            value=data,
-            remedy="let the function that makes them flip the labels of some clients",
-        )
+    told, remedy = "must hold its samples", "let the function that makes them flip labels"
+    refuse(isinstance(data, GeneratedData), "problem", told, remedy=remedy)
     parts = data.buckets if isinstance(data, BucketedData) else (data,)
     place = _label_place(parts[0].samples, label)
     leaves = [jax.tree.leaves(part.samples) for part in parts]
@@ -176,11 +151,6 @@ def _label_place(samples: Any, label: Any) -> int:
     names = [entry_name(path) for path in paths]
     usual = (*_NAMES, 1) if set(names) == {0, 1} else _NAMES
     places = [i for i, name in enumerate(names) if name in (usual if label is None else (label,))]
-    if len(places) != 1:
-        raise InputError(
-            f"must say which part of a sample is its label, one of {listed(map(repr, names))}, "
-            f"but it is {one_line(label)}",
-            argument="label",
-            value=label,
-        )
+    told = f"must say which part of a sample is its label, one of {one_line(names)}"
+    refuse(len(places) != 1, "label", told, label)
     return places[0]

@@ -16,7 +16,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from fedjax_admm._checks import InputError, listed, one_line, real_array, several
+from fedjax_admm._checks import one_line, real_array, refuse
 from fedjax_admm._pytrees import FlatLayout
 from fedjax_admm.problems._client_arrays import entry_name
 
@@ -24,8 +24,7 @@ from fedjax_admm.problems._client_arrays import entry_name
 def flat_layout(start: Any, shared: Any, train: Any) -> tuple[FlatLayout, jax.Array, jax.Array]:
     """Return where parameters stand, and the first ones that travel and that do not."""
     entries, structure = jax.tree.flatten_with_path(start)
-    if not entries:
-        raise InputError("must hold parameters, but it is empty", argument="start", value=start)
+    refuse(not entries, "start", "must hold parameters, but it is empty")
     inside = _inside_classes(start)
     plain = [_is_plain(leaf, own) for (_, leaf), own in zip(entries, inside, strict=True)]
     asked = _trained(start, entries, train)
@@ -38,30 +37,17 @@ def flat_layout(start: Any, shared: Any, train: Any) -> tuple[FlatLayout, jax.Ar
             continue
         _check_floating(names[i], leaf)
         trained.append(i)
-    if not trained:
-        raise InputError(
-            "must leave a floating array that is trained, but there is none",
-            argument="start" if train is None else "train",
-            value=start if train is None else train,
-        )
+    told = "must leave a floating array that is trained, but there is none"
+    refuse(not trained, "start" if train is None else "train", told)
     leaves = {i: jnp.asarray(leaf) for i, (_, leaf) in enumerate(entries) if plain[i]}
     kinds = sorted({str(leaves[i].dtype) for i in trained})
-    if len(kinds) > 1:
-        raise InputError(
-            f"must have one dtype, but its arrays have {listed(kinds)}",
-            argument="start",
-            value=start,
-        )
+    told = f"must have one dtype, but its arrays have {kinds}"
+    refuse(len(kinds) > 1, "start", told)
     frozen = {i: leaf for i, leaf in leaves.items() if i not in trained}
     for i, leaf in frozen.items():
-        if _is_floating(leaf) and jnp.promote_types(leaf.dtype, kinds[0]) != kinds[0]:
-            raise InputError(
-                f"must not be wider than the arrays that are trained ({kinds[0]}), but it is "
-                f"{leaf.dtype}",
-                argument=names[i],
-                value=leaf,
-                remedy="cast it",
-            )
+        wide = _is_floating(leaf) and jnp.promote_types(leaf.dtype, kinds[0]) != kinds[0]
+        told = f"must not be wider than the arrays that are trained ({kinds[0]})"
+        refuse(wide, names[i], told, leaf.dtype, remedy="cast it")
     paths = [entries[i][0] for i in trained]
     travels = dict(zip(trained, _travelling(paths, shared), strict=True))
     order = [i for i in trained if travels[i]]
@@ -111,13 +97,10 @@ def _is_floating(leaf: Any) -> bool:
 
 def _check_floating(name: str, leaf: Any) -> None:
     real_array(name, leaf)
-    if not jnp.issubdtype(jnp.asarray(leaf).dtype, jnp.floating):
-        raise InputError(
-            f"must hold floating numbers, but its dtype is {jnp.asarray(leaf).dtype}",
-            argument=name,
-            value=leaf,
-            remedy="write it with decimal points, or cast it; constants belong into the loss",
-        )
+    dtype = jnp.asarray(leaf).dtype
+    remedy = "write it with decimal points, or cast it; constants belong into the loss"
+    told = f"must hold floating numbers, but its dtype is {dtype}"
+    refuse(not jnp.issubdtype(dtype, jnp.floating), name, told, remedy=remedy)
 
 
 def _trained(start: Any, entries: Sequence[tuple[Any, Any]], train: Any) -> list[bool]:
@@ -127,22 +110,10 @@ def _trained(start: Any, entries: Sequence[tuple[Any, Any]], train: Any) -> list
     if callable(train):
         asked = [train(jax.tree_util.keystr(p, simple=True, separator="/")) for p, _ in entries]
     else:
-        try:
-            asked = jax.tree.leaves(jax.tree.map(lambda t, part: [t] * _size(part), train, start))
-        except (ValueError, TypeError, KeyError) as error:
-            raise InputError(
-                f"must have the structure of start, or of its beginning, but it is "
-                f"{one_line(train)}",
-                argument="train",
-                value=train,
-            ) from error
+        asked = jax.tree.leaves(jax.tree.map(lambda t, part: [t] * _size(part), train, start))
     wrong = [value for value in asked if not isinstance(value, bool | np.bool_)]
-    if wrong or len(asked) != len(entries):
-        raise InputError(
-            f"must be bools, or a function that returns one, but there is {one_line(wrong)}",
-            argument="train",
-            value=train,
-        )
+    told = f"must be bools, or a function that returns one, but there is {one_line(wrong)}"
+    refuse(wrong or len(asked) != len(entries), "train", told)
     return [bool(value) for value in asked]
 
 
@@ -154,19 +125,8 @@ def _travelling(paths: Sequence[Any], shared: Any) -> list[bool]:
     """Return for every leaf of the parameters whether it travels."""
     if shared is None:
         return [True] * len(paths)
-    single = isinstance(shared, str | int)
-    if not single:
-        several("shared", shared, "names of entries of start")
-    names = [shared] if single else list(shared)
-
+    names = [shared] if isinstance(shared, str | int) else list(shared)
     entries = [entry_name(path) for path in paths]
-    known = list(dict.fromkeys(entries))
-    missing = [name for name in names if name not in known]
-    if missing or not names:
-        raise InputError(
-            f"must name entries of start, which are {listed(map(repr, known))}, but it is "
-            f"{one_line(shared)}",
-            argument="shared",
-            value=shared,
-        )
+    told = f"must name entries of start, which are {one_line(list(dict.fromkeys(entries)))}"
+    refuse(not names or set(names) - set(entries), "shared", told, shared)
     return [entry in names for entry in entries]

@@ -24,15 +24,16 @@ from fedjax_admm._checks import (
     InputError,
     count,
     default_float,
+    every_client,
     finite_array,
     flag,
     instance,
     is_concrete,
     largest_squarable,
-    one_line,
-    real_array,
+    refuse,
     several,
     typed_key,
+    whole_numbers,
 )
 from fedjax_admm._pytrees import pytree_dataclass
 from fedjax_admm.problems._rating_split import (
@@ -124,13 +125,8 @@ def matrix_completion(
     typed_key(key)
     instance("ratings", ratings, (Ratings, DrawnRatings), "a table of ratings or a draw of one")
     clients = count("clients", clients)
-    if clients > ratings.num_users:
-        raise InputError(
-            f"must be at most the number of users ({ratings.num_users}), but it is {clients}",
-            argument="clients",
-            value=clients,
-            remedy="every client needs a user",
-        )
+    told = f"must be at most the number of users ({ratings.num_users})"
+    refuse(clients > ratings.num_users, "clients", told, clients)
     train = 1.0 if isinstance(train, int | float) and train == 1 else _share("train", train)
     none = isinstance(validation, int | float) and validation == 0
     fitted = 0.0 if none else 1 - _share("validation", validation)
@@ -177,27 +173,12 @@ def matrix_completion_of_clients(
     """
     num_items = count("num_items", num_items)
     several("clients", clients, "three arrays per client")
-    if held_out is not None:
-        several("held_out", held_out, "three arrays per client")
-    if members is not None:
-        real_array("members", members)
     learnt = _joined("clients", clients, num_items)
     judged = _joined("held_out", held_out or [], num_items)
     sizes = np.bincount(learnt[0], minlength=len(clients))
-    empty = np.flatnonzero(np.append(sizes, [] if len(sizes) else 0) == 0)
-    if empty.size:
-        raise InputError(
-            f"must hold a rating of every client, but client {empty[0]} has none",
-            argument="clients",
-            value=clients,
-            remedy="leave out clients without ratings",
-        )
-    if held_out is not None and len(held_out) != len(clients):
-        raise InputError(
-            f"must have one entry per client ({len(clients)}), but it has {len(held_out)}",
-            argument="held_out",
-            value=held_out,
-        )
+    every_client("clients", sizes, "rating", "leave out clients without ratings")
+    told = f"must have one entry per client ({len(clients)})"
+    refuse(held_out is not None and len(held_out) != len(clients), "held_out", told)
     columns = [np.concatenate(pair) for pair in zip(learnt, judged, strict=True)]
     owner, users, items, values = columns
     width = users.max() + 1
@@ -205,22 +186,14 @@ def matrix_completion_of_clients(
     both = np.flatnonzero(np.isin(next(keys), next(keys)))
     if both.size:
         client, user, item = (int(part[both[0]]) for part in judged[:3])
-        raise InputError(
-            f"must not hold what is learnt from, but user {user} rates item {item} in both",
-            argument=f"held_out[{client}]",
-            value=held_out,
-            remedy="remove one of them",
-        )
+        told = f"must not hold what is learnt from, but user {user} rates item {item} in both"
+        raise InputError(told, f"held_out[{client}]", "remove one of them")
     least = np.zeros(len(clients), np.int64)
     np.maximum.at(least, owner, users + 1)
     counts = least if members is None else np.asarray(members)
-    whole = np.issubdtype(counts.dtype, np.integer)
-    if not whole or counts.shape != least.shape or np.any(counts < least):
-        raise InputError(
-            f"must say at least {least.tolist()} users per client, but it is {counts.tolist()}",
-            argument="members",
-            value=members,
-        )
+    whole_numbers("members", counts, least.shape)
+    told = f"must say at least {least.tolist()} users per client"
+    refuse(np.any(counts < least), "members", told, counts.tolist())
     shape = Shape(len(clients), int(counts.max()), num_items)
     _check_size(shape)
     entries = Entries(
@@ -331,27 +304,15 @@ def _columns(ratings: Any) -> tuple[jax.Array, ...]:
 
 
 def _share(name: str, value: float) -> float:
-    known = isinstance(value, int | float | np.number) and not isinstance(
-        value, bool | np.complexfloating
-    )
-    if not known or not 0 < value < 1:
-        raise InputError(
-            f"must be a share between 0 and 1, but it is {one_line(value)}",
-            argument=name,
-            value=value,
-        )
+    known = isinstance(value, int | float | np.number) and not isinstance(value, bool)
+    refuse(not known or not 0 < value < 1, name, "must be a share between 0 and 1", value)
     return float(value)
 
 
 def _check_size(shape: Shape) -> None:
     largest = shape.clients * max(shape.users_per_client, shape.num_items)
-    if largest >= 2**31:
-        raise InputError(
-            f"times users or items must be below 2^31, but it is {largest}",
-            argument="clients",
-            value=shape.clients,
-            remedy="take fewer clients",
-        )
+    told = "times users or items must be below 2^31"
+    refuse(largest >= 2**31, "clients", told, largest, remedy="take fewer clients")
 
 
 def _check_learnt(problem: MatrixCompletion, sizes: jax.Array, share: float) -> None:
@@ -359,10 +320,9 @@ def _check_learnt(problem: MatrixCompletion, sizes: jax.Array, share: float) -> 
     learnt = problem.by_user.counts
     if is_concrete(learnt) and np.any(np.asarray(learnt) == 0):
         poor = int(np.argmin(np.asarray(learnt)))
-        raise InputError(
-            f"every client needs a rating to learn from, but client {poor} has {sizes[poor]} in "
-            f"all, of which a share of {share:g} is none; take fewer clients or a larger share."
-        )
+        told = f"every client needs a rating to learn from, but client {poor} has {sizes[poor]} in"
+        remedy = "take fewer clients or a larger share"
+        raise InputError(f"{told} all, of which a share of {share:g} is none", remedy=remedy)
 
 
 def _checked(problem: MatrixCompletion, blocks: int | None = None) -> MatrixCompletion:
@@ -373,19 +333,11 @@ def _checked(problem: MatrixCompletion, blocks: int | None = None) -> MatrixComp
     if not is_concrete(problem.deviation):
         return problem
     limit = largest_squarable(problem.mean.dtype)
-    if not (abs(problem.mean) <= limit and problem.deviation <= limit):
-        raise InputError(
-            f"must not exceed {limit:g}, so that squares stay within {problem.mean.dtype}, but "
-            f"their mean is {problem.mean:g} and their deviation {problem.deviation:g}",
-            argument="ratings",
-            remedy="divide them all by a large number",
-        )
-    if problem.deviation == 0:
-        raise InputError(
-            f"must not all be equal, but all that are learnt from are {problem.mean:g}",
-            argument="ratings",
-            remedy="there is nothing to learn",
-        )
+    fits = abs(problem.mean) <= limit and problem.deviation <= limit
+    told = f"must not exceed {limit:g}, so that squares stay within {problem.mean.dtype}"
+    refuse(not fits, "ratings", told, remedy="divide them all by a large number")
+    told = f"must not all be equal, but all that are learnt from are {problem.mean:g}"
+    refuse(problem.deviation == 0, "ratings", told, remedy="there is nothing to learn")
 
     def noted(listed: ClientRatings) -> ClientRatings:
         known = max(1, -(-int(listed.counts.max()) // BLOCK)) if blocks is None else blocks
@@ -405,37 +357,25 @@ def _joined(name: str, clients: Sequence, num_items: int) -> tuple[np.ndarray, .
     for client, triple in enumerate(clients):
         called = f"{name}[{client}]"
         several(called, triple, "three arrays: users, items and values")
-        parts = [np.asarray(part) for part in triple]
-        if len(parts) != 3 or any(part.shape != (parts[0].size,) for part in parts):
-            raise InputError(
-                "must be three arrays of one length (users, items, values), but their shapes are "
-                f"{[part.shape for part in parts]}",
-                argument=called,
-                value=triple,
-            )
-        users, items, values = parts
-        for kind, numbers, limit in (("users", users, 2**31), ("items", items, num_items)):
-            whole = np.issubdtype(numbers.dtype, np.integer) or not numbers.size
-            if not whole or np.any((numbers < 0) | (numbers >= limit)):
-                raise InputError(
-                    f"must be whole numbers from 0 to {limit - 1}, but they are "
-                    f"{np.array2string(numbers, threshold=6)}",
-                    argument=f"{called}: {kind}",
-                    value=numbers,
-                )
+        shapes = [np.shape(part) for part in triple]
+        fits = len(shapes) == 3 and all(shape == shapes[0][:1] for shape in shapes)
+        told = "must be three arrays of one length (users, items, values), but their shapes are"
+        refuse(not fits, called, f"{told} {shapes}")
+        rows = [whole_numbers(f"{called}: users", _whole(triple[0]))]
+        rows += [whole_numbers(f"{called}: items", _whole(triple[1]), at_most=num_items - 1)]
+        users, items = map(np.asarray, rows)
         pairs, counts = np.unique(users * num_items + items, return_counts=True)
         if np.any(counts > 1):
             user, item = divmod(int(pairs[np.argmax(counts)]), num_items)
-            raise InputError(
-                f"must rate an item once per user, but user {user} rates item {item} "
-                f"{counts.max()} times",
-                argument=called,
-                value=triple,
-                remedy="keep one of these ratings",
-            )
+            told = f"must rate an item once per user, but user {user} rates item {item} "
+            raise InputError(f"{told}{counts.max()} times", called, "keep one of these ratings")
         owners.append(np.full(users.size, client))
-        columns.append(
-            (users, items, np.asarray(finite_array(f"{called}: values", values, (None,))))
-        )
+        values = np.asarray(finite_array(f"{called}: values", triple[2], (None,)))
+        columns.append((users, items, values))
     joined = (np.concatenate(part) for part in zip(*columns, strict=True))
     return (np.concatenate(owners), *joined)
+
+
+def _whole(numbers: Any) -> Any:
+    """Return an array of numbers; of none, one of whole numbers."""
+    return numbers if np.size(numbers) else np.zeros(0, np.int64)

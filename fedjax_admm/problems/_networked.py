@@ -20,8 +20,9 @@ import optax
 from jax.typing import ArrayLike
 
 from fedjax_admm._checks import (
-    InputError,
+    bool_array,
     count,
+    every_client,
     finite_array,
     flag,
     function_of,
@@ -31,7 +32,9 @@ from fedjax_admm._checks import (
     one_of,
     per_client,
     real_array,
+    refuse,
     scalar,
+    shaped,
     squarable,
     typed_key,
 )
@@ -49,6 +52,7 @@ from fedjax_admm.losses import (
 from fedjax_admm.problems._client_arrays import check_labels, client_rows
 
 SCALES = ("mean", "sum")
+_ANEW = "build the problem anew with accessible=..."
 _INACCESSIBLE = "mark it as not accessible"
 
 
@@ -178,7 +182,7 @@ def networked_logistic(
     """
     x, y, weights, reached = _stacked(graph, features, targets, accessible, scale, node_weights)
     if is_concrete(y):
-        check_labels(np.asarray(y), np.asarray(weights) > 0, targets)
+        check_labels(np.asarray(y), np.asarray(weights) > 0)
     steps = {"mean": 8, "sum": 24}[scale] if newton_steps is None else newton_steps
     local = LogisticLoss(x, y, weights, count("newton_steps", steps))
     return _assembled(graph, local, reached, x, truth)
@@ -230,13 +234,8 @@ def networked_training(
     real_array("targets", targets)
     x, y = jnp.asarray(features), jnp.asarray(targets)
     for name, array in (("features", x), ("targets", y)):
-        if array.ndim < 2 or array.shape[:2] != (graph.num_nodes, x.shape[1]):
-            raise InputError(
-                f"must have shape ({graph.num_nodes}, samples, ...), one row per node, but it "
-                f"has {array.shape}",
-                argument=name,
-                value=array,
-            )
+        told = f"must have shape ({graph.num_nodes}, samples, ...), but it has {array.shape}"
+        refuse(array.shape[:2] != (graph.num_nodes, *x.shape[1:2]), name, told)
     reached = _reached(accessible, graph.num_nodes)
 
     def readable(name: str, data: jax.Array) -> jax.Array:
@@ -246,26 +245,10 @@ def networked_training(
     x = readable("features", x)
     if jnp.issubdtype(y.dtype, jnp.floating):
         y = readable("targets", y)
-    if present is not None:
-        real_array("present", present)
     here = jnp.ones(x.shape[:2], bool) if present is None else jnp.asarray(present, bool)
-    if here.shape != x.shape[:2]:
-        raise InputError(
-            f"must have shape {x.shape[:2]}, but it has {here.shape}",
-            argument="present",
-            value=present,
-        )
+    shaped("present", here, x.shape[:2])
     samples = jnp.sum(here, 1)
-    empty = np.zeros(0)
-    if is_concrete((samples, reached)):
-        empty = np.flatnonzero(np.asarray(reached) & (np.asarray(samples) == 0))
-    if empty.size:
-        raise InputError(
-            f"must hold a sample of every node, but node {empty[0]} has none",
-            argument="present",
-            value=present,
-            remedy=_INACCESSIBLE,
-        )
+    every_client("present", (samples > 0) | ~reached, "sample", _INACCESSIBLE, "node")
     shares = here.astype(x.dtype) / jnp.maximum(samples, 1).astype(x.dtype)[:, None]
     real_array("start", start)
     first = jnp.asarray(start, x.dtype)
@@ -345,27 +328,18 @@ def with_access(problem: Networked, accessible: ArrayLike, node_weights: Any = N
     """
     instance("problem", problem, Networked, "a Networked problem")
     local = problem.local
-    if not isinstance(local, SquaredLoss):
-        raise InputError(
-            f"must have a squared loss, but it has {type(local).__name__}",
-            argument="problem",
-            value=problem,
-            remedy="build it anew with accessible=...",
-        )
+    told = f"must have a squared loss, but it has {type(local).__name__}"
+    refuse(not isinstance(local, SquaredLoss), "problem", told, remedy=_ANEW)
     reached = _reached(accessible, problem.num_clients, least=0)
     if is_concrete((reached, problem.accessible)):
-        added = np.flatnonzero(np.asarray(reached) & ~np.asarray(problem.accessible))
-        if added.size:
-            raise InputError(
-                f"must not add nodes, but it adds node {added[0]}, whose data were not kept",
-                argument="accessible",
-                value=accessible,
-                remedy="build the problem anew with accessible=...",
-            )
+        added = np.any(np.asarray(reached) & ~np.asarray(problem.accessible))
+        told = "must not add nodes, whose data were not kept"
+        refuse(added, "accessible", told, remedy=_ANEW)
     factors = reached.astype(problem.start.dtype)
     if node_weights is not None:
         weights = per_client("node_weights", node_weights, problem.num_clients, "node")
         factors = factors * weights.astype(factors.dtype)
+    assert isinstance(local, SquaredLoss)
     weighted = replace(local.weighted(factors), ridge=jnp.where(reached, local.ridge, 0))
     return replace(problem, local=weighted, accessible=reached)
 
@@ -410,17 +384,7 @@ def _reached(accessible: ArrayLike | None, nodes: int, least: int = 1) -> jax.Ar
     """Return which nodes are accessible, shape (nodes,), bool; at least so many."""
     if accessible is None:
         return jnp.ones(nodes, bool)
-    real_array("accessible", accessible)
-    reached = jnp.asarray(accessible)
-    if reached.shape != (nodes,) or reached.dtype != bool:
-        raise InputError(
-            f"must be True or False for each of {nodes} nodes, but it has shape {reached.shape} "
-            f"and dtype {reached.dtype}",
-            argument="accessible",
-            value=accessible,
-        )
-    if is_concrete(reached) and np.asarray(reached).sum() < least:
-        raise InputError(
-            "must mark at least one node, but it marks none", argument="accessible", value=reached
-        )
+    reached = bool_array("accessible", accessible, (nodes,))
+    none = is_concrete(reached) and np.asarray(reached).sum() < least
+    refuse(none, "accessible", "must mark at least one node, but it marks none")
     return reached

@@ -22,7 +22,6 @@ from jax.typing import ArrayLike
 
 from fedjax_admm import kernels, trees
 from fedjax_admm._checks import (
-    InputError,
     count,
     countable,
     default_float,
@@ -30,6 +29,7 @@ from fedjax_admm._checks import (
     flag,
     is_concrete,
     one_of,
+    refuse,
     scalar,
     squarable,
     typed_key,
@@ -143,12 +143,6 @@ def phase_retrieval(
     """
     x = finite_array("x", x, (None, None))
     clients, dim = x.shape
-    if clients == 0 or dim == 0:
-        raise InputError(
-            f"must hold at least one measurement, but its shape is {x.shape}",
-            argument="x",
-            value=x,
-        )
     y = finite_array("y", y, (clients,)).astype(x.dtype)
     squarable("y", y, small=False)
     squarable("x", x)
@@ -158,14 +152,9 @@ def phase_retrieval(
     trees.check_clients(tree, clients)
     one_of("box", box, BOXES)
     start = spectral_start(x, y) if start is None else finite_array("start", start, (dim,))
-    if is_concrete(start) and not np.any(np.asarray(start)):
-        raise InputError(
-            "must not be zero, where every loss is stationary, but it is (a spectral one is "
-            "zero where x or y are)",
-            argument="start",
-            value=start,
-            remedy="give another one",
-        )
+    zero = is_concrete(start) and not np.any(np.asarray(start))
+    told = "must not be zero, where every loss is stationary (a spectral one is, where x or y are)"
+    refuse(zero, "start", told, remedy="give another one")
     radius = scalar("radius", radius, above=0).astype(x.dtype)
     if truth is not None:
         truth = finite_array("truth", truth, (dim,)).astype(x.dtype)

@@ -22,17 +22,17 @@ from jax.typing import ArrayLike
 
 from fedjax_admm import trees
 from fedjax_admm._checks import (
-    InputError,
     count,
     countable,
     default_float,
+    every_client,
     finite_array,
     number,
-    one_line,
     scalar,
     several,
     squarable,
     typed_key,
+    whole_numbers,
 )
 from fedjax_admm._host._programs import compiled_alone
 from fedjax_admm._linear_algebra import top_eigenvalue
@@ -142,14 +142,7 @@ def robust_regression(
         rest.append((np.arange(longest) < sizes[:, None]).astype(a.dtype))
     t, c = rest
     number("weights", c, at_least=0)
-    without = np.flatnonzero(~np.any(c > 0, axis=1))
-    if without.size:
-        raise InputError(
-            f"must hold at least one positive weight, but those of client {without[0]} are all 0",
-            argument="weights",
-            value=weights,
-            remedy="remove it from the data and from the tree",
-        )
+    every_client("weights", np.any(c > 0, axis=1), "positive weight", "leave that client out")
     a, t, c = (jnp.asarray(part) for part in (a, t, c))
     squarable("features", a)
     squarable("targets", t, small=False)
@@ -174,14 +167,7 @@ def clusters_of_clients(
     Returns:
       Shape (clients,), int.
     """
-    several("servers", servers, "clusters, one per edge server")
-    if np.ndim(servers[0] if len(servers) else servers) or len(servers) == 0:
-        raise InputError(
-            f"must be a list with the cluster of each edge server, but it is {one_line(servers)}",
-            argument="servers",
-            value=servers,
-        )
-    home = np.array([count(f"servers[{e}]", c, at_least=0) for e, c in enumerate(servers)])
+    home = np.asarray(whole_numbers("servers", servers))
     per_server = count("clients_per_server", clients_per_server)
     countable(servers=home.size, clients_per_server=per_server)
     strangers = count("strangers", strangers, at_least=0, at_most=per_server)

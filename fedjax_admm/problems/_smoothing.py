@@ -11,7 +11,7 @@ from typing import Any, Protocol, cast
 import jax
 import jax.numpy as jnp
 
-from fedjax_admm._checks import InputError, build, counted, one_line
+from fedjax_admm._checks import build, counted, refuse
 from fedjax_admm._pytrees import pytree_dataclass
 
 
@@ -97,11 +97,10 @@ def as_smoothing(smoothing: Any) -> Smoothing:
         return NoSmoothing()
     if hasattr(smoothing, "gradients") and not isinstance(smoothing, type):
         return smoothing
-    if not callable(smoothing):
-        raise InputError(
-            "must be a function (params, sample, mu), randomized_smoothing() or "
-            f"moreau_smoothing(), but it is {one_line(smoothing)}",
-            argument="smoothing",
-            value=smoothing,
-        )
+    refuse(
+        not callable(smoothing),
+        "smoothing",
+        "must be a function (params, sample, mu), randomized_smoothing() or moreau_smoothing()",
+        smoothing,
+    )
     return OwnSmoothing(cast(Callable[[Any, Any, jax.Array], jax.Array], smoothing))

@@ -114,14 +114,10 @@ class Source:
             not np.can_cast(leaf.dtype, other.dtype, "same_kind")
             for leaf, other in zip(leaves, expected, strict=True)
         ):
-            kinds = (f"{leaf.dtype}{[size, *leaf.shape[1:]]}" for leaf in expected)
-            raise InputError(
-                f"must hold {listed(kinds)} of client {client}, in the structure of client 0, but "
-                f"it holds {listed(f'{leaf.dtype}{list(leaf.shape)}' for leaf in leaves)}",
-                argument="data",
-                value=self.clients,
-                remedy="sizes holds the number of samples of each client",
-            )
+            kinds = listed(f"{leaf.dtype}{[size, *leaf.shape[1:]]}" for leaf in expected)
+            told = f"must hold {kinds} of client {client}, as of client 0, but it holds"
+            held = listed(f"{leaf.dtype}{list(leaf.shape)}" for leaf in leaves)
+            raise InputError(f"{told} {held}", "data")
         return leaves
 
 

@@ -1,13 +1,14 @@
 """Factor models of ratings, and where a solver starts with them."""
 
 from dataclasses import field
+from functools import partial
 from typing import Any, NamedTuple, Protocol
 
 import jax
 import jax.numpy as jnp
 from jax.typing import ArrayLike
 
-from fedjax_admm._checks import InputError, count, finite_array, one_line, scalar
+from fedjax_admm._checks import count, finite_array, having, scalar, shaped
 from fedjax_admm._pytrees import pytree_dataclass
 from fedjax_admm.kernels import factor_residual
 
@@ -75,13 +76,8 @@ class GivenStart:
         """Return them; rows of absent users become zero."""
         users = (problem.num_clients, problem.users_per_client, self.rank)
         items = (problem.num_items, self.rank)
-        if (self.users.shape, self.items.shape) != (users, items):
-            raise InputError(
-                f"must have users of shape {users} and items of shape {items} for this problem, "
-                f"but they have {self.users.shape} and {self.items.shape}",
-                argument="start",
-                value=self,
-            )
+        shaped("start.users", self.users, users)
+        shaped("start.items", self.items, items)
         return Factors(jnp.where(problem.here[..., None], self.users, 0), self.items)
 
 
@@ -110,11 +106,7 @@ def given_start(users: ArrayLike, items: ArrayLike) -> GivenStart:
     return GivenStart(finite_array("users", users, (None, None, items.shape[1])), items)
 
 
-def check_factor_start(start: Any) -> None:
-    """Check that a solver's start is one."""
-    if not (callable(start) and hasattr(start, "rank")) or isinstance(start, type):
-        raise InputError(
-            f"must be what uniform_start or given_start returns, but it is {one_line(start)}",
-            argument="start",
-            value=start,
-        )
+check_factor_start = partial(
+    having("__call__", "rank", kind="what uniform_start or given_start returns"), "start"
+)
+"""Check that a solver's start is one."""

@@ -61,15 +61,12 @@ def read_ratings(
     else:
         columns = [_column(header, role, name) for role, name in chosen.items()]
     if len(set(columns)) < 3:
-        raise InputError(
-            f"{path}: user, item and rating must be three columns, but they are {listed(columns)}; "
-            "name them by {user}, {item}, {rating}.",
-            others=_KEYWORDS,
-        )
+        told = f"{path}: user, item, rating must be three columns, but they are {listed(columns)}"
+        raise InputError(told, remedy="name them by {user}, {item}, {rating}", others=_KEYWORDS)
     table = read_table(header, columns)
     if not len(table):
         below = f" below its line {header.line}" if header.named and header.separator else ""
-        raise InputError(f"{path} has no ratings{below}", value=path, remedy="add a row for each")
+        raise InputError(f"{path} has no ratings{below}", remedy="add a row for each")
     largest = float(np.finfo(np.float32).max)
     values = table.numbers(columns[2:], complete=True, largest=largest)[:, 0].astype(np.float32)
     users, items = map(table.identities, columns[:2])

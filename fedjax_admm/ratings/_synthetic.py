@@ -8,13 +8,13 @@ the shares of the variance that MovieLens 100K shows roughly.
 from dataclasses import field
 from functools import lru_cache
 from statistics import NormalDist
-from typing import NamedTuple
+from typing import NamedTuple, cast
 
 import jax
 import jax.numpy as jnp
 import numpy as np
 
-from fedjax_admm._checks import InputError, count, default_float, typed_key
+from fedjax_admm._checks import count, default_float, refuse, typed_key
 from fedjax_admm._pytrees import pytree_dataclass
 from fedjax_admm._threefry import one_loop
 
@@ -113,20 +113,14 @@ def _normal(key, shape, share: float, dtype) -> jax.Array:
 def _shape(shape: str | Shape) -> Shape:
     if isinstance(shape, str) and shape in SHAPES:
         return SHAPES[shape]
-    if not isinstance(shape, tuple) or len(shape) != len(Shape._fields):
-        raise InputError(
-            f"must be one of {', '.join(SHAPES)} or (users, items, ratings), but it is {shape!r}",
-            argument="shape",
-            value=shape,
-        )
-    size = Shape(*(count(f"shape.{name}", n) for name, n in zip(Shape._fields, shape, strict=True)))
-    if size.ratings > size.users * size.items // 2:
-        raise InputError(
-            f"must be at most half of all pairs ({size.users * size.items // 2}), but it is "
-            f"{size.ratings}",
-            argument="shape.ratings",
-            value=size.ratings,
-        )
+    known = isinstance(shape, tuple) and len(shape) == len(Shape._fields)
+    told = f"must be one of {', '.join(SHAPES)} or (users, items, ratings)"
+    refuse(not known, "shape", told, shape)
+    parts = zip(Shape._fields, cast(Shape, shape), strict=True)
+    size = Shape(*(count(f"shape.{name}", number) for name, number in parts))
+    half = size.users * size.items // 2
+    told = f"must be at most half of all pairs ({half})"
+    refuse(size.ratings > half, "shape.ratings", told, size.ratings)
     return size
 
 

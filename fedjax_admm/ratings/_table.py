@@ -7,14 +7,13 @@ table.user(9)                         1
 """
 
 from collections.abc import Callable, Iterator
-from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any, cast
 
 import numpy as np
 from numpy.typing import ArrayLike
 
-from fedjax_admm._checks import InputError, count
+from fedjax_admm._checks import InputError, count, refuse, refuse_entries, shaped
 
 
 @dataclass(frozen=True, eq=False)
@@ -73,12 +72,8 @@ def from_arrays(users: ArrayLike, items: ArrayLike, values: ArrayLike) -> Rating
     columns = {"users": users, "items": items, "values": values}
     arrays = [_array(name, column) for name, column in columns.items()]
     sizes = [array.size for array in arrays]
-    if len({0, *sizes}) != 2:
-        raise InputError(
-            f"users, items and values must have one entry per rating, but they have {sizes[0]}, "
-            f"{sizes[1]} and {sizes[2]}",
-            value=columns,
-        )
+    told = f"users, items and values must have one entry per rating, but they have {sizes}"
+    refuse(len({0, *sizes}) != 2, None, told)
     _check_identities("users", arrays[0])
     _check_identities("items", arrays[1])
     values = _single(arrays[2])
@@ -87,20 +82,10 @@ def from_arrays(users: ArrayLike, items: ArrayLike, values: ArrayLike) -> Rating
 
 def _array(name: str, column: Any) -> np.ndarray:
     """Return a column as an array of one axis."""
-    if np.ma.is_masked(column):
-        raise InputError(
-            "has masked entries, which would be taken for numbers",
-            argument=name,
-            value=column,
-            remedy="leave them out",
-        )
-    shape = "it is no array"
-    with suppress(ValueError):  # lists of different lengths
-        array = np.asarray(column)
-        if array.ndim == 1:
-            return array
-        shape = f"it has {array.shape}"
-    raise InputError(f"must have shape (ratings,), but {shape}", argument=name, value=column)
+    refuse(np.ma.is_masked(column), name, "has masked entries", remedy="leave them out")
+    array = np.asarray(column)
+    shaped(name, array, (None,))
+    return array
 
 
 Ranked = tuple[np.ndarray, np.ndarray]
@@ -131,12 +116,9 @@ def tabulated(
     if repeat is not None:
         first, second = repeat
         user, item = (ids[ranks[second]] for ranks, ids in (users, items))
-        raise InputError(
-            f"{place(second)}: user {user} has rated item {item} in "
-            f"{place(first).rpartition(', ')[2]} already, {values[first]:g} there and "
-            f"{values[second]:g} here",
-            remedy="remove one of the two",
-        )
+        told = f"{place(second)}: user {user} has rated item {item} in"
+        told = f"{told} {place(first).rpartition(', ')[2]} already, {values[first]:g} there"
+        raise InputError(f"{told} and {values[second]:g} here", remedy="remove one of the two")
     return Ratings(rows, columns, values[order], user_ids, item_ids)
 
 
@@ -155,52 +137,28 @@ def _position(name: str, identity: int | str, identities: np.ndarray) -> int:
         identity = count(name, cast(int, identity), at_least=0, at_most=2**63 - 1)
     place = int(np.searchsorted(identities, identity))
     nearest = identities[max(place - 1, 0) : place + 1]
-    if identity not in nearest:
-        raise InputError(
-            f"must be one of the {len(identities)} that occur, from {identities[0]} to "
-            f"{identities[-1]}, but it is {identity}",
-            argument=name,
-            value=identity,
-            remedy=f"take {' or '.join(map(str, nearest))}",
-        )
+    ends = f"from {identities[0]} to {identities[-1]}"
+    told = f"must be one of the {len(identities)} that occur, {ends}, but it is {identity}"
+    remedy = f"take {' or '.join(map(str, nearest))}"
+    refuse(identity not in nearest, name, told, remedy=remedy)
     return place
 
 
 def _check_identities(name: str, array: np.ndarray) -> None:
-    if array.dtype.kind not in "iu":
-        raise InputError(
-            f"must hold integers, but its dtype is {array.dtype}",
-            argument=name,
-            value=array,
-            remedy="repair numbers such as 1.5, and convert the whole ones with .astype(int)",
-        )
-    low, high = array.argmin(), array.argmax()
-    for entry, wrong, demand in (
-        (low, int(array[low]) < 0, "not be negative"),
-        (high, int(array[high]) >= 2**63, "be less than 2**63"),
-    ):
-        if wrong:
-            raise InputError(
-                f"must {demand}, but entry {entry} is {array[entry]}", argument=name, value=array
-            )
+    remedy = "repair numbers such as 1.5, and convert the whole ones with .astype(int)"
+    told = f"must hold integers, but its dtype is {array.dtype}"
+    refuse(array.dtype.kind not in "iu", name, told, remedy=remedy)
+    refuse_entries(array < 0, name, "must not be negative", array)
 
 
 def _single(array: np.ndarray) -> np.ndarray:
     """Return a copy in float32."""
-    if array.dtype.kind not in "iuf":
-        raise InputError(
-            f"must hold numbers, but its dtype is {array.dtype}", argument="values", value=array
-        )
+    told = f"must hold numbers, but its dtype is {array.dtype}"
+    refuse(array.dtype.kind not in "iuf", "values", told)
     with np.errstate(over="ignore"):
         values = array.astype(np.float32)
-    wrong = np.flatnonzero(~np.isfinite(values))
-    if wrong.size:
-        raise InputError(
-            f"must be finite in float32, but entry {wrong[0]} is {array[wrong[0]]}",
-            argument="values",
-            value=array,
-            remedy="remove or repair that rating",
-        )
+    remedy = "remove or repair that rating"
+    refuse_entries(~np.isfinite(values), "values", "must be finite in float32", array, remedy)
     return values
 
 

@@ -11,7 +11,7 @@ import jax.numpy as jnp
 from jax.typing import ArrayLike
 
 from fedjax_admm import kernels
-from fedjax_admm._checks import InputError, finite_array, real_array
+from fedjax_admm._checks import finite_array, refuse
 from fedjax_admm._linear_algebra import positive_inverse
 from fedjax_admm.kernels.compiling import kernel
 
@@ -38,14 +38,9 @@ def dilution(
     """
     places = finite_array("anchors", anchors, (None, None))
     dim = places.shape[1]
-    real_array("position", position)
     position = jnp.asarray(position, places.dtype)
-    if position.shape[-1:] != (dim,):
-        raise InputError(
-            f"must have the shape (..., {dim}), but it has {position.shape}",
-            argument="position",
-            value=position,
-        )
+    told = f"must have the shape (..., {dim}), but it has {position.shape}"
+    refuse(position.shape[-1:] != (dim,), "position", told)
     return _dilution(places, position, clock)
 
 

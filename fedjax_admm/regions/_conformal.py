@@ -24,10 +24,15 @@ G. Shafer, "Algorithmic Learning in a Random World", Springer 2005.
 
 import jax
 import jax.numpy as jnp
-import numpy as np
 from jax.typing import ArrayLike
 
-from fedjax_admm._checks import InputError, finite_array, is_concrete, number, real_array
+from fedjax_admm._checks import (
+    finite_array,
+    number,
+    real_array,
+    rising,
+    shaped,
+)
 
 
 def conformal_counts(scores: ArrayLike, edges: ArrayLike) -> jax.Array:
@@ -73,14 +78,8 @@ def conformal_radius(counts: ArrayLike, edges: ArrayLike, level: ArrayLike = 0.9
       InputError: the counts do not belong to the edges, or the level does not lie between 0 and 1.
     """
     edges, counts = _rising(edges), jnp.asarray(counts)
+    shaped("counts", counts, (None, len(edges) + 1))
     level = number("level", level, above=0, at_most=1).astype(edges.dtype)
-    if counts.ndim != 2 or counts.shape[1] != len(edges) + 1:
-        raise InputError(
-            f"must have the shape (clients, {len(edges) + 1}), but it has {counts.shape}",
-            argument="counts",
-            value=counts,
-            remedy="send one more count than there are edges",
-        )
     below = jnp.cumsum(jnp.sum(counts, 0))[:-1]
     values = (jnp.sum(counts) + counts.shape[0]).astype(edges.dtype)
     # Rounding must not raise a whole number to the next one.
@@ -92,10 +91,5 @@ def conformal_radius(counts: ArrayLike, edges: ArrayLike, level: ArrayLike = 0.9
 def _rising(edges: ArrayLike) -> jax.Array:
     """Check the edges of a grid."""
     array = finite_array("edges", edges, (None,))
-    if is_concrete(array) and np.any(np.diff(np.asarray(array)) <= 0):
-        raise InputError(
-            "must rise, but an entry does not exceed the one before",
-            argument="edges",
-            value=edges,
-        )
+    rising("edges", array)
     return array

@@ -19,7 +19,7 @@ import jax.numpy as jnp
 import numpy as np
 from jax.typing import ArrayLike
 
-from fedjax_admm._checks import InputError, number, real_array
+from fedjax_admm._checks import number, refuse
 from fedjax_admm._pytrees import pytree_dataclass
 from fedjax_admm.graphs import Graph, components
 from fedjax_admm.kernels.compiling import kernel
@@ -91,21 +91,9 @@ def profile(
     terms = terms_of(problem)
     loss = checked_loss(loss, terms.anchors.dtype)
     dim = terms.anchors.shape[1]
-    if terms.ranges.shape[1] != 1:
-        raise InputError(
-            f"must have a single time, but it is a path of {terms.ranges.shape[1]}",
-            argument="problem",
-            value=problem,
-            remedy="build a problem of the ranges of one time",
-        )
-    if len(axes) != dim:
-        raise InputError(
-            f"must hold an array for each of {dim} dimensions, but it holds {len(axes)}",
-            argument="axes",
-            value=axes,
-        )
-    for axis in axes:
-        real_array("axes", axis)
+    times = terms.ranges.shape[1]
+    refuse(times != 1, "problem", f"must have a single time, but it is a path of {times}")
+    refuse(len(axes) != dim, "axes", f"must hold an array for each of {dim} dimensions", len(axes))
     level = number("level", level, above=0, at_most=1)
     dtype = terms.anchors.dtype
     axes = tuple(jnp.asarray(axis, dtype) for axis in axes)

@@ -22,7 +22,7 @@ import jax
 import jax.numpy as jnp
 
 from fedjax_admm import kernels
-from fedjax_admm._checks import InputError, is_concrete, one_line
+from fedjax_admm._checks import having, instance, is_concrete, refuse
 from fedjax_admm._linear_algebra import positive_inverse
 from fedjax_admm._pytrees import pytree_dataclass
 from fedjax_admm.losses import SampleLoss
@@ -113,13 +113,7 @@ def terms_of(problem: Localization | RangeLocalization) -> Terms:
     if isinstance(problem, Localization):
         ranges = problem.distances[:, None, None]
         return Terms(problem.anchors, ranges, jnp.ones_like(ranges), None)
-    if not isinstance(problem, RangeLocalization):
-        raise InputError(
-            f"must be a problem of ranges, but it is {one_line(problem)}",
-            argument="problem",
-            value=problem,
-            remedy="build it with problems.localization",
-        )
+    instance("problem", problem, RangeLocalization, "a problem of problems.localization")
     own = problem.divided(1 / problem.unit)
     return Terms(own.anchors, own.ranges, own.weights, own.offsets)
 
@@ -138,23 +132,14 @@ def lone(array: Array, axis: int) -> Array:
 def checked_loss(loss: Any, dtype: Any) -> SampleLoss:
     """Return a loss that is curved at 0, with its numbers in a dtype; None stands for soft l1."""
     loss = soft_l1() if loss is None else loss
-    if not all(hasattr(loss, name) for name in ("value", "slope", "curvature")):
-        raise InputError(
-            f"must be a loss of one residual, but it is {one_line(loss)}",
-            argument="loss",
-            value=loss,
-            remedy="build it, as regions.soft_l1() or losses.huber(1.345)",
-        )
+    kind = "a loss of one residual, built as regions.soft_l1() or losses.huber(1.345)"
+    having("value", "slope", "curvature", kind=kind)("loss", loss)
     loss = jax.tree.map(lambda leaf: jnp.asarray(leaf, dtype), loss)
     zero = jnp.zeros((), dtype)
     bend = loss.curvature(zero, zero)
-    if is_concrete(bend) and not float(bend) > 0:
-        raise InputError(
-            f"must be curved at 0, but it is {one_line(loss)}",
-            argument="loss",
-            value=loss,
-            remedy="use regions.soft_l1 with a small threshold in the place of an absolute value",
-        )
+    straight = is_concrete(bend) and not float(bend) > 0
+    remedy = "use regions.soft_l1 with a small threshold in the place of an absolute value"
+    refuse(straight, "loss", "must be curved at 0", loss, remedy=remedy)
     return loss
 
 

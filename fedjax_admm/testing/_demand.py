@@ -9,7 +9,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from fedjax_admm._checks import InputError, one_line, one_of
+from fedjax_admm._checks import one_of, refuse, registered
 from fedjax_admm._run._checks import difference
 
 Only = str | Sequence[str] | None
@@ -48,13 +48,9 @@ def named(*checks: Callable[[Any], None]) -> dict[str, Callable[[Any], None]]:
 
 def fits(argument: str, value: Any, expected: str, holds: bool) -> None:
     """Refuse what is not of the kind that is checked, or whose class is registered as no pytree."""
-    if isinstance(value, type) or not holds:
-        text = f"must be {expected}, but it is {one_line(value)}"
-    elif jax.tree_util.all_leaves([value]):
-        text = "must be a pytree; decorate the class with fedjax_admm.pytree_dataclass"
-    else:
-        return
-    raise InputError(text, argument=argument, value=value)
+    wrong = isinstance(value, type) or not holds
+    refuse(wrong, argument, f"must be {expected}", value)
+    registered(argument, value)
 
 
 def name_of(thing: Any) -> str:

@@ -213,10 +213,6 @@ def test_no_connected_graph():
             "sizes[1] must be at least 1, but it is 0.",
         ),
         (
-            lambda key: stochastic_block_model(key, [], 0.5, 0.5),
-            "sizes must be a list of numbers of nodes, but it is [].",
-        ),
-        (
             lambda key: stochastic_block_model(key, [2], 1.5, 0.5),
             "p_in must be at most 1, but it is 1.5.",
         ),

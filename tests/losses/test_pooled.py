@@ -454,12 +454,20 @@ def test_the_residual_tells_when_it_is_not_done():
         ({"features": np.ones((2, 0))}, "features must have rows and columns"),
         ({"features": [[1.0], [np.nan]]}, "features must be finite"),
         ({"targets": [1.0]}, r"targets must have shape \(2,\)"),
-        ({"targets": [1.0, 0.5]}, "targets must be -1 and 1 for the logistic loss"),
+        (
+            {"targets": [1.0, 0.5]},
+            "targets must be -1 and 1 for Logistic, but entry 1 "
+            r"is 0\.5\.",
+        ),
         ({"weights": [1.0, -1.0]}, "weights must be at least 0"),
-        ({"loss": "squared"}, r"loss must be squared\(\), absolute\(\)"),
+        (
+            {"loss": "squared"},
+            r"loss must be one of fedjax_admm\.losses, such as "
+            r"losses\.squared\(\), or have",
+        ),
         (
             {"loss": Insensitive()},
-            "or a smooth loss with value, slope and curvature, but it is Ins",
+            r"loss must be smooth, or one of fedjax_admm\.losses, but it is",
         ),
         ({"loss": SquaredHinge(), "targets": [1.0, 0.5]}, "must be -1 and 1 for SquaredHinge"),
     ],

@@ -458,21 +458,22 @@ def nan_loss(params, sample):
 MISTAKES = {
     "no samples": (
         lambda: federated(logistic, two(x=np.ones((0, 3)), y=np.ones(0)), first()),
-        r"^data\[1\] must hold at least one sample, but it holds none; leave that client out\.$",
+        r"^data\[1\] must be arrays with one leading axis \(samples\), equally long and not empty",
     ),
     "no scalar": (
         lambda: federated(lambda params, sample: params["w"], clients(), first()),
-        r"^loss must return one floating number for one sample, but it returns an array of shape "
-        r"\(3,\) and dtype float64; it gets a single sample, without the axis of samples\.$",
+        r"^loss must return one floating number for one sample, but it returns "
+        r"'float64\[3\]'"
+        r"\.$",
     ),
     "nan": (
         lambda: federated(nan_loss, clients(), first()),
-        r"^loss must be finite at the start, but it is nan for client 0; look at that client's "
-        r"data, or begin elsewhere\.$",
+        r"^loss must be finite at the start, but that of client 0 is nan; look at "
+        r"the data, or begin elsewhere\.$",
     ),
     "empty mask": (
         lambda: federated(logistic, padded()[0], first(), mask=np.zeros((4, max(SIZES)), bool)),
-        r"^mask must leave every client a sample, but client 0 has none; leave that client out\.$",
+        r"^mask must hold a sample of every client, but client 0 has none; leave that",
     ),
 }
 

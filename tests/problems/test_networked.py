@@ -189,11 +189,11 @@ def swapped(index, value, which=0):
         ({"accessible": np.zeros(4, bool)}, "accessible must mark at least one node"),
         (
             {"accessible": np.ones(4)},
-            r"accessible must be True or False for each of 4 nodes, .* dtype float",
+            r"accessible must be True or False, but its dtype is float32\.",
         ),
         (
             {"node_weights": np.array([1.0, 0.0, 1.0, 1.0])},
-            r"node_weights must be greater than 0, but it is \[1. 0. 1. 1.\]",
+            r"node_weights must be greater than 0, but it is \[1\., 0\., 1\., 1\.\]\.",
         ),
     ],
 )
@@ -205,8 +205,16 @@ def test_mistakes_in_regression_get_a_sentence(options, sentence):
 @pytest.mark.parametrize(
     ("targets", "sentence"),
     [
-        ([0.0, 1.0, 1.0], r"targets\[0\] must hold -1 and 1, but entry 0 is 0; classes 0 and 1"),
-        ([1.0, -1.0, 2.0], r"targets\[0\] must hold -1 and 1, but entry 2 is 2"),
+        (
+            [0.0, 1.0, 1.0],
+            r"targets must hold -1 and 1, but entry \(0, 0\) is 0; "
+            "classes 0 and 1 become 2",
+        ),
+        (
+            [1.0, -1.0, 2.0],
+            r"targets must hold -1 and 1, but entry \(0, 2\) is 2; "
+            "classes 0 and 1 become 2",
+        ),
     ],
 )
 def test_labels_are_minus_one_and_one(targets, sentence):
@@ -321,7 +329,7 @@ def test_access_of_other_losses_gets_a_sentence():
         networked_logistic(chain(4), features, [np.sign(y) for y in targets]),
     ):
         name = type(problem.local).__name__
-        sentence = f"problem must have a squared loss, but it has {name}; build it anew"
+        sentence = f"problem must have a squared loss, but it has {name}; build the problem anew"
         with pytest.raises(InputError, match=sentence):
             with_access(problem, SOME)
 

@@ -71,9 +71,11 @@ def test_an_optimum_that_nobody_can_compute_is_nan():
 
 def test_a_loss_that_is_not_what_it_says_is_refused():
     wrong = changed(PseudoHuber, slope=lambda self, p, y: y - p)
-    with pytest.raises(fa.InputError, match=r"loss must have a slope .* Mine\.slope is"):
+    with pytest.raises(
+        fa.InputError, match="loss must have a slope that is the derivative of its value, but"
+    ):
         problem(wrong)
-    with pytest.raises(fa.InputError, match=r"loss must have a slope .* Mine\.slope is"):
+    with pytest.raises(fa.InputError, match="loss must have a slope"):
         draw_consensus_regression(jax.random.key(0), GRAPH, wrong)
     with pytest.raises(fa.InputError, match="must hold -1 and 1"):
         consensus_regression(GRAPH, [np.ones((1, 2))] * 4, [[0.5]] * 4, SquaredHinge())

@@ -88,8 +88,8 @@ def draw(**options):
         ),
         (
             lambda: build(start=[0, 0]),
-            "start must not be zero, where every loss is stationary, but it is (a spectral one is "
-            "zero where x or y are); give another one.",
+            "start must not be zero, where every loss is stationary (a spectral one "
+            "is, where x or y are); give another one.",
         ),
     ],
 )

@@ -209,13 +209,11 @@ def test_known_scales_are_divided_out():
         ),
         (
             {"sigma": np.ones(4)},
-            "sigma must be a number, one per client (3,) or one per range (3, 2), but its shape is "
-            "(4,).",
+            "sigma must have shape () or (3,) or (3, 2), but it has (4,).",
         ),
         (
             {"offset_centre": 1.0},
-            "offset_centre is the mean of a prior, and there is none without offset_scale; give "
-            "both.",
+            "offset_centre is the mean of a prior, and goes with offset_scale only.",
         ),
     ],
 )

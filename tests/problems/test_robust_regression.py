@@ -99,12 +99,12 @@ def draw(samples=5, **options):
         ),
         (
             lambda: build(weights=[[0, 0], np.ones(4)]),
-            "weights must hold at least one positive weight, but those of client 0 are all 0; "
-            "remove it from the data and from the tree.",
+            "weights must hold a positive weight of every client, but client 0 has "
+            "none; leave that client out.",
         ),
         (
             lambda: build(weights=[np.ones(2), [1, 0, -1, 2]]),
-            "weights must be at least 0, but it is [[ 1. 1. 0. 0.] [ 1. 0. -1. 2.]].",
+            "weights must be at least 0, but it is [[ 1., 1., 0., 0.], [ 1., 0., -1., 2.]].",
         ),
         (lambda: draw(5, most_samples=4), "samples must be at most 4, but it is 5."),
     ],

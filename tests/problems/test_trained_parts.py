@@ -116,7 +116,6 @@ def test_equinox_modules():
     ("train", "words"),
     [
         ({"body": False, "a": False, "b": False}, "must leave a floating array"),
-        ({"body": False}, "must have the structure of start"),
         (lambda path: None, "must be bools"),
     ],
 )

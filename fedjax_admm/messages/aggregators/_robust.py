@@ -12,21 +12,19 @@ two in the middle, or of the first.
 """
 
 import math
-from typing import Any
 
 import jax
 import jax.numpy as jnp
-import numpy as np
 from jax.typing import ArrayLike
 
 from fedjax_admm._checks import (
-    InputError,
     build,
     count,
     counted,
     declared,
-    is_concrete,
     optional,
+    ranged,
+    refuse,
     scalar,
 )
 from fedjax_admm._pytrees import pytree_dataclass
@@ -60,23 +58,11 @@ class CoordinateMedian(AnyNumber):
         return jnp.where(ranked.total > 0, middle(ranked), previous)
 
 
-def _check_share(name: str, share: Any) -> jax.Array:
-    checked = scalar(name, share, at_least=0)
-    if is_concrete(checked) and not np.asarray(checked) < 0.5:
-        raise InputError(
-            f"must be less than 1/2, but it is {np.asarray(checked):g}",
-            argument=name,
-            value=share,
-            remedy="take coordinate_median() where next to all is to be cut",
-        )
-    return checked
-
-
 @pytree_dataclass
 class TrimmedMean(AnyNumber):
     """The mean of the middle of every coordinate; build it with `trimmed_mean`."""
 
-    share: jax.Array = declared(_check_share)  # shape=(): beta, below 1/2
+    share: jax.Array = ranged(at_least=0, below=0.5)  # shape=(): beta, below 1/2
     cap: jax.Array | None = capped()  # shape=(); None for none
 
     def __call__(self, values, weights, groups, number, previous):
@@ -148,15 +134,9 @@ class Krum:
 
     def check(self, number: int) -> None:
         """Check that there are enough vectors."""
-        if number < 2 * self.bad + 3:
-            most = (number - 3) // 2
-            raise InputError(
-                f"must have 2 bad + 3 vectors in every group, but it is {self.bad} and a group has "
-                f"{number}",
-                argument="bad",
-                value=self.bad,
-                remedy=f"take at most {most}" if most >= 0 else "take coordinate_median()",
-            )
+        told = f"must have 2 bad + 3 vectors in every group, but a group has {number}, and it is"
+        remedy = f"take at most {(number - 3) // 2}, or coordinate_median()"
+        refuse(number < 2 * self.bad + 3, "bad", f"{told} {self.bad}", remedy=remedy)
 
     def __call__(self, values, weights, groups, number, previous):
         """Return the weighted mean of the m vectors of lowest score, ties to the lowest index."""

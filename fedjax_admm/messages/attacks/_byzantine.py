@@ -7,7 +7,7 @@ import jax.numpy as jnp
 import numpy as np
 from jax.typing import ArrayLike
 
-from fedjax_admm._checks import InputError, is_concrete, one_line, scalar
+from fedjax_admm._checks import bool_array, refuse, scalar, shaped
 from fedjax_admm._pytrees import pytree_dataclass
 from fedjax_admm._threefry import one_loop
 
@@ -36,12 +36,7 @@ class NamedByzantine:
 
     def draw(self, key, number):
         """Return the mask."""
-        if self.who.shape != (number,):
-            raise InputError(
-                f"must have an entry per sender ({number}), but its shape is {self.who.shape}",
-                argument="who",
-                value=self.who,
-            )
+        shaped("who", self.who, (number,))
         return self.who
 
 
@@ -55,27 +50,11 @@ def byzantine(
       who: bool, shape (senders,), in the place of a share: exactly these are Byzantine.
     """
     if share is not None and who is None:
-        checked = scalar("share", share, at_least=0)
-        if is_concrete(checked) and not checked < 1:
-            raise InputError(
-                f"must be less than 1, but it is {float(checked):g}", argument="share", value=share
-            )
-        return DrawnByzantine(checked)
-    if share is not None or who is None:
-        raise InputError(
-            "must be a number in [0, 1), or be left out where {who} says who is Byzantine",
-            argument="share",
-            value=share,
-            others=["who"],
-        )
-    mask = who if isinstance(who, jax.Array) else np.asarray(who)
-    if mask.dtype != bool or mask.ndim != 1:
-        raise InputError(
-            f"must be a bool array with an entry per sender, but it is {one_line(who)}",
-            argument="who",
-            value=who,
-        )
-    return NamedByzantine(jnp.asarray(mask))
+        return DrawnByzantine(scalar("share", share, at_least=0, below=1))
+    told = "must be a number in [0, 1), or be left out where {who} says who is Byzantine"
+    refuse(share is not None or who is None, "share", told)
+    mask = bool_array("who", who, (None,))
+    return NamedByzantine(mask)
 
 
 ByzantineClients = DrawnByzantine | NamedByzantine

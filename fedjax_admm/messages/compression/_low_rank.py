@@ -13,7 +13,7 @@ from typing import Any, NamedTuple
 import jax
 import jax.numpy as jnp
 
-from fedjax_admm._checks import InputError, count
+from fedjax_admm._checks import count, refuse
 from fedjax_admm._pytrees import pytree_dataclass
 from fedjax_admm.messages._channels import Link
 from fedjax_admm.messages.compression._wire import Number, bits_of
@@ -94,13 +94,8 @@ class LowRank(Link):
         return bits_of(self.layout(shape))
 
     def _kept(self, shape):
-        if len(shape) != 2:
-            raise InputError(
-                f"compresses matrices, but a message has shape {shape}",
-                argument="low_rank",
-                value=shape,
-                remedy="use it where messages are matrices, or another compressor",
-            )
+        told = f"compresses matrices, but a message has shape {shape}"
+        refuse(len(shape) != 2, "low_rank", told, remedy="take another compressor")
         return min(self.rank, *shape)
 
 

@@ -22,7 +22,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from fedjax_admm._checks import InputError
+from fedjax_admm._checks import refuse
 from fedjax_admm.traffic import NUMBER
 
 
@@ -141,12 +141,7 @@ class Known:
 
 def shared(key: jax.Array | None) -> jax.Array:
     """Return the key that both ends share, to draw from it what the sender has drawn."""
-    if key is None:
-        raise InputError(
-            "must be given, because both ends draw a part of this code from it",
-            argument="key",
-            remedy="pass the key with which the message was coded",
-        )
+    refuse(key is None, "key", "must be that with which the message was coded", key)
     return jax.random.clone(key)
 
 
@@ -193,12 +188,8 @@ def from_bytes(
     fields, structure = jax.tree.flatten(_layout(channel, shape))
     sizes = [field.bits for field in fields]
     length = -(-sum(sizes) // 8)
-    if len(data) != length:
-        raise InputError(
-            f"must have {length} bytes for a message of shape {shape}, but it has {len(data)}",
-            argument="data",
-            remedy="read it with the channel and the shape with which it was written",
-        )
+    told = f"must have {length} bytes for a message of shape {shape}, but it has {len(data)}"
+    refuse(len(data) != length, "data", told)
     bits = np.unpackbits(np.frombuffer(data, np.uint8), count=sum(sizes))
     parts = np.split(bits, np.cumsum(sizes)[:-1])
     return structure.unflatten(
@@ -207,12 +198,6 @@ def from_bytes(
 
 
 def _layout(channel: Any, shape: tuple[int, ...]) -> Any:
-    if not hasattr(channel, "layout"):
-        raise InputError(
-            f"must say what its code is on the wire, but {type(channel).__name__} has no `layout`",
-            argument="channel",
-            remedy="give it a method layout(shape) that returns a pytree of fields",
-        )
     return channel.layout(tuple(shape))
 
 

@@ -12,6 +12,7 @@ Waits are whole rounds, drawn for every message by itself.
 
 from dataclasses import field
 from functools import partial
+from typing import cast
 
 import jax
 import jax.numpy as jnp
@@ -19,7 +20,6 @@ import numpy as np
 from jax.typing import ArrayLike
 
 from fedjax_admm._checks import (
-    InputError,
     build,
     count,
     counted,
@@ -28,9 +28,10 @@ from fedjax_admm._checks import (
     flagged,
     is_concrete,
     number,
-    one_line,
     option,
-    real_array,
+    refuse,
+    shaped,
+    whole_numbers,
 )
 from fedjax_admm._pytrees import pytree_dataclass
 from fedjax_admm._threefry import one_loop, split
@@ -39,12 +40,7 @@ from fedjax_admm.messages.delays._delays import Delay, Prompt, check_delay
 
 def _one_or_each(name: str, value: ArrayLike, **limits: float) -> jax.Array:
     numbers = number(name, value, **limits)
-    if numbers.ndim > 1:
-        raise InputError(
-            f"must be one number or one per sender, but its shape is {numbers.shape}",
-            argument=name,
-            value=value,
-        )
+    shaped(name, numbers, (), (None,))
     return numbers
 
 
@@ -264,26 +260,15 @@ def replay_delays(
       depth: what waits longer than this is lost; nothing is if None.
       in_order: whether no message overtakes an earlier one of its sender.
     """
-    real_array("waits", waits)
+    shaped("waits", waits, (None, None))
     whole, longest = _whole(waits, None, "waits")
-    if whole.ndim != 2 or not whole.shape[0]:
-        raise InputError(
-            f"must have the axes (rounds, senders), but its shape is {whole.shape}",
-            argument="waits",
-            value=waits,
-        )
     depth = longest if depth is None else count("depth", depth, at_least=0)
     return ReplayDelays(whole, depth, longest > depth, flag("in_order", in_order))
 
 
 def _each(name: str, value: jax.Array, senders: int) -> jax.Array:
     """Return one number per sender."""
-    if value.shape not in ((), (senders,)):
-        raise InputError(
-            f"must be one number or one per sender ({senders}), but its shape is {value.shape}",
-            argument=name,
-            value=value,
-        )
+    shaped(name, value, (), (senders,))
     return jnp.broadcast_to(value, (senders,))
 
 
@@ -296,21 +281,10 @@ def _cut(waits: jax.Array, depth: int, late: str) -> jax.Array:
 def _whole(value: ArrayLike, depth: int | None, name: str = "rounds") -> tuple[jax.Array, int]:
     """Return waits as int32, and the longest."""
     if not is_concrete(value):
-        if depth is None:
-            raise InputError(
-                "must be known before anything is traced, but it is traced",
-                argument=name,
-                value=value,
-                remedy="give the longest as {depth}",
-                others=["depth"],
-            )
-        return jnp.asarray(value, jnp.int32), count("depth", depth, at_least=0)
-    real_array(name, value)
-    host = np.asarray(value)
-    if host.dtype.kind not in "iu" or np.any(host < 0) or not host.size:
-        raise InputError(
-            f"must be whole numbers from 0, but it is {one_line(value)}", argument=name, value=value
-        )
-    longest = count(name, int(host.max()), at_least=0)
+        told = "must be known before anything is traced, but it is traced"
+        refuse(depth is None, name, told, remedy="give the longest as {depth}")
+        return jnp.asarray(value, jnp.int32), count("depth", cast(int, depth), at_least=0)
+    host = whole_numbers(name, value, np.shape(value))
+    longest = count(name, int(np.max(host)), at_least=0)
     depth = longest if depth is None else count("depth", depth, at_least=longest)
     return jnp.asarray(host, jnp.int32), depth

@@ -6,7 +6,7 @@ from typing import Any, TypeVar, cast
 
 import numpy as np
 
-from fedjax_admm._checks import InputError, one_line
+from fedjax_admm._checks import known, refuse, refuse_entries
 
 Values = TypeVar("Values", float, np.ndarray)
 
@@ -32,10 +32,7 @@ def checked_delta(delta: float) -> float:
 def checked_number(name: str, value: Any, **limits: float) -> float:
     """One checked number as a Python float."""
     seen = real_numbers(name, value, **limits)
-    if seen.ndim:
-        raise InputError(
-            f"must be one number, but it has shape {seen.shape}", argument=name, value=value
-        )
+    refuse(seen.ndim, name, f"must be one number, but it has shape {seen.shape}")
     return seen.item()
 
 
@@ -49,31 +46,14 @@ _LIMITS: dict[str, tuple[Any, str]] = {
 
 def real_numbers(name: str, value: Any, **limits: float) -> np.ndarray:
     """Checked numbers as a float64 array; infinity is a number, NaN is not."""
-    try:
-        array = np.asarray(value)
-    except (TypeError, ValueError):  # ragged lists; values inside a transformation
-        array = np.asarray(None)
-    if array.dtype.kind not in "iuf":
-        raise InputError(
-            "must be a number or an array of numbers that is known on the host, but it is "
-            f"{one_line(value)}",
-            argument=name,
-            value=value,
-        )
+    known(name, value)
+    array = np.asarray(value)
+    refuse(array.dtype.kind not in "iuf", name, "must be a number or an array of numbers", value)
     seen = array.astype(np.float64)
-    rules = [(~np.isnan(seen), "a number")]
+    refuse_entries(np.isnan(seen), name, "must be a number", seen)
     for name_of_limit, limit in limits.items():
         holds, words = _LIMITS[name_of_limit]
-        rules.append((holds(seen, limit), f"{words} {limit:g}"))
-    for holds, words in rules:
-        bad = np.flatnonzero(~holds)
-        if bad.size:
-            where = f"entry {bad[0]} " if seen.ndim else "it "
-            raise InputError(
-                f"must be {words}, but {where}is {seen.ravel()[bad[0]]:g}",
-                argument=name,
-                value=value,
-            )
+        refuse_entries(~holds(seen, limit), name, f"must be {words} {limit:g}", seen)
     return seen
 
 

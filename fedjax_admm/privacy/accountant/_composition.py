@@ -5,7 +5,7 @@ import math
 import numpy as np
 from numpy.typing import ArrayLike
 
-from fedjax_admm._checks import InputError
+from fedjax_admm._checks import refuse_entries
 from fedjax_admm.privacy.accountant._arguments import (
     Values,
     bisected,
@@ -29,15 +29,9 @@ def mechanism_multipliers(epsilons: Values, delta: float) -> Values:
     """
     top = math.sqrt(2.0 * math.log(1.25 / checked_delta(delta)))
     seen = real_numbers("epsilons", epsilons, above=0.0)
-    over = np.flatnonzero((seen > 1.0) & np.isfinite(seen))
-    if over.size:
-        raise InputError(
-            "must be at most 1 for the classical Gaussian mechanism, but that of release "
-            f"{over[0] + 1} is {seen.ravel()[over[0]]:g}",
-            argument="epsilons",
-            value=epsilons,
-            remedy="take a smaller total epsilon, more rounds or a larger tau",
-        )
+    told = "must be at most 1 for the classical Gaussian mechanism"
+    remedy = "take a smaller total epsilon, more rounds or a larger tau"
+    refuse_entries((seen > 1.0) & np.isfinite(seen), "epsilons", told, seen, remedy)
 
     def one(eps: float) -> float:
         return stepped_while(lambda z: z > 0 and top / z > eps, top / eps, math.inf)

@@ -4,7 +4,7 @@ import math
 
 import numpy as np
 
-from fedjax_admm._checks import InputError, count
+from fedjax_admm._checks import count, refuse
 from fedjax_admm.privacy.accountant._arguments import (
     Values,
     checked_number,
@@ -61,15 +61,9 @@ def divided(name: str, total: float, rounds: int, tau: float, power: float) -> n
     weights = np.power(tau, power * np.arange(rounds - 1, -1, -1, dtype=np.float64))
     parts = total * (weights / math.fsum(weights))
     smallest = float(np.finfo(np.float64).tiny)  # below it digits are lost
-    lost = int(np.count_nonzero(np.minimum(weights, parts) < smallest))
-    if lost:
-        which = "release 1 gets" if lost == 1 else f"releases 1 to {lost} get"
-        raise InputError(
-            f"tau = {tau:g} over {rounds} rounds is too small: {which} no share of {name} = "
-            f"{total:g} that is above {smallest:.1e}",
-            value=tau,
-            remedy="take a larger tau or fewer rounds",
-        )
+    lost = np.minimum(weights, parts) < smallest
+    told = f"{tau:g} over {rounds} rounds is too small for {name} = {total:g}: a share vanishes"
+    refuse(lost.any(), "tau", told, remedy="take a larger tau or fewer rounds")
     while math.fsum(parts) > total:
         parts *= 1.0 - 2.0**-52
     return parts

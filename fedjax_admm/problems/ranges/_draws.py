@@ -1,8 +1,7 @@
 """Range localisation with random sensors, targets and errors."""
 
-import inspect
 from functools import partial
-from typing import Any, Protocol
+from typing import Protocol
 
 import jax
 import jax.numpy as jnp
@@ -10,13 +9,12 @@ from jax.typing import ArrayLike
 
 from fedjax_admm import kernels
 from fedjax_admm._checks import (
-    InputError,
     build,
     count,
     declared,
     default_float,
+    function_of,
     number,
-    one_line,
     positive,
     scalar,
     typed_key,
@@ -27,6 +25,7 @@ from fedjax_admm._threefry import one_loop, split
 from fedjax_admm.problems.ranges._localization import Localization
 
 MINIMUM_RANGE = 1e-3
+_NOISE = "a noise model such as cauchy_noise(1.0)"
 """Metres; drawn ranges below it are raised to it (for d <= 0, f is ||w - a|| plus a constant)."""
 
 _NOT_NEGATIVE = partial(number, at_least=0)
@@ -138,7 +137,7 @@ def draw_localization(
       A problem that starts at the centre of the cube, with ranges of at least `MINIMUM_RANGE`.
     """
     typed_key(key)
-    _check_noise(noise)
+    function_of("noise", noise, "key", "distances", kind=_NOISE)
     clients, dim = count("clients", clients), count("dim", dim)
     half_width = scalar("half_width", half_width, above=0)
     return _drawn(key, noise, half_width, clients=clients, dim=dim)
@@ -154,15 +153,3 @@ def _drawn(key, noise, half_width, *, clients: int, dim: int) -> Localization:
     exact = kernels.safe_norm(target[None, :] - anchors)
     distances = jnp.maximum(noise(noise_key, exact), MINIMUM_RANGE)
     return Localization(anchors, distances, jnp.zeros(dim, dtype), target)
-
-
-def _check_noise(noise: Any) -> None:
-    """Check that a noise model can be called as one, and is not the builder of one."""
-    try:
-        inspect.signature(noise).bind("key", "distances")
-    except TypeError:
-        raise InputError(
-            f"must be a noise model such as cauchy_noise(1.0), but it is {one_line(noise)}",
-            argument="noise",
-            value=noise,
-        ) from None

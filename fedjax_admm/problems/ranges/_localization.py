@@ -26,6 +26,7 @@ from fedjax_admm._checks import (
     is_concrete,
     number,
     real_array,
+    refuse,
 )
 from fedjax_admm._pytrees import pytree_dataclass
 from fedjax_admm.problems.ranges._measured import RangeLocalization, measured_ranges
@@ -145,29 +146,15 @@ def localization(
         if not is_concrete(numbers):
             continue
         largest = np.nanmax(np.abs(np.asarray(numbers, np.float64)), initial=0)
-        if _FARTHEST < largest < np.inf:
-            raise InputError(
-                f"must not exceed {_FARTHEST:g} m, but the largest entry is {largest:g}",
-                argument=name,
-                value=numbers,
-                remedy="give lengths in a larger unit",
-            )
+        told = f"must not exceed {_FARTHEST:g} m, but the largest entry is {largest:g}"
+        remedy = "give lengths in a larger unit"
+        refuse(_FARTHEST < largest < np.inf, name, told, remedy=remedy)
     clients, dim = anchors.shape
-    if clients == 0 or dim == 0:
-        raise InputError(
-            f"must hold at least one sensor, but its shape is {anchors.shape}",
-            argument="anchors",
-            value=anchors,
-        )
+    told = f"must hold at least one sensor, but its shape is {anchors.shape}"
+    refuse(not anchors.size, "anchors", told)
     options = (sigma, weight, scale, offset_scale, offset_bounds)
-    if offset_centre is not None and offset_scale is None:
-        raise InputError(
-            "is the mean of a prior, and there is none without {offset_scale}",
-            argument="offset_centre",
-            value=offset_centre,
-            remedy="give both",
-            others=["offset_scale"],
-        )
+    lone = offset_centre is not None and offset_scale is None
+    refuse(lone, "offset_centre", "is the mean of a prior, and goes with {offset_scale} only")
     missing = is_concrete(distances) and np.any(np.isnan(np.asarray(distances, np.float64)))
     plain = not (clock or path or missing or np.ndim(distances) > 1)
     if plain and all(option is None for option in options):
@@ -218,12 +205,9 @@ def _check_spread(anchors: jax.Array, start: jax.Array, own_start: bool) -> None
         beside = np.vstack([offsets, toward])
         if own_start and np.linalg.matrix_rank(beside, tol=rounding * np.sqrt(beside.size)) == dim:
             return
-        words = "must span space, but a target and its mirror image fit them alike"
+        told = "must span space, but a target and its mirror image fit them alike"
         remedy = "add a sensor beside the others, or give {start} on the target's side of them"
     else:
-        words = (
-            f"must span space, but {len(places)} sensors of rank {rank} in {dim} dimensions fit "
-        )
-        words += "a whole circle of targets alike"
+        told = f"must span space, but {len(places)} sensors of rank {rank} fit a circle of targets"
         remedy = "add sensors at other places"
-    raise InputError(words, argument="anchors", value=anchors, remedy=remedy, others=["start"])
+    raise InputError(told, "anchors", remedy)

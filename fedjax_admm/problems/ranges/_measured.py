@@ -34,12 +34,12 @@ from jax.typing import ArrayLike
 
 from fedjax_admm import kernels
 from fedjax_admm._checks import (
-    InputError,
     finite_array,
     is_concrete,
     number,
-    one_line,
-    real_array,
+    refuse,
+    refuse_entries,
+    shaped,
 )
 from fedjax_admm._pytrees import pytree_dataclass
 
@@ -276,27 +276,13 @@ def measured_ranges(
         if value is None:
             return jnp.ones((1, 1, 1), dtype)
         value = number(name, value, above=0).astype(dtype)
-        if value.ndim == 0:
-            return value.reshape(1, 1, 1)
-        if value.shape == (clients,):
-            return value.reshape(-1, 1, 1)
-        if value.shape != np.shape(distances):
-            raise InputError(
-                f"must be a number, one per client ({clients},) or one per range "
-                f"{np.shape(distances)}, but its shape is {value.shape}",
-                argument=name,
-                value=value,
-            )
-        return value.reshape(ranges.shape)
+        shaped(name, value, (), (clients,), np.shape(distances))
+        lone = value.shape in ((), (clients,))
+        return value.reshape((-1, 1, 1) if lone else ranges.shape)
 
     def per_client(name: str, value: ArrayLike, check: Any = number, **limits: float) -> jax.Array:
         value = jnp.asarray(check(name, value, **limits), dtype)
-        if value.shape not in ((), (clients,)):
-            raise InputError(
-                f"must be a number or one per client ({clients},), but its shape is {value.shape}",
-                argument=name,
-                value=value,
-            )
+        shaped(name, value, (), (clients,))
         return jnp.broadcast_to(value, (clients,))
 
     ratio = jnp.ones(clients, dtype) if scale is None else per_client("scale", scale, above=0)
@@ -352,39 +338,19 @@ def _mean_of_positive(numbers: jax.Array) -> jax.Array:
 
 def _cells(distances: ArrayLike, clients: int, path: bool) -> tuple[jax.Array, jax.Array]:
     """Return ranges (clients, times, ranges), 0 where missing, and which there are."""
-    real_array("distances", distances)
     array = jnp.asarray(distances)
-    ndims = (2, 3) if path else (1, 2)
-    if array.ndim not in ndims or array.shape[0] != clients or array.size == 0:
-        shapes = (
-            "(clients, times) or (clients, times, ranges)"
-            if path
-            else ("(clients,) or (clients, ranges)")
-        )
-        raise InputError(
-            f"must have the shape {shapes} with {clients} clients, but it has {array.shape}",
-            argument="distances",
-            value=distances,
-        )
+    several = (clients, None, None) if path else (clients, None)
+    shaped("distances", array, several[:-1], several)
     if array.ndim == 1 or (path and array.ndim == 2):
         array = array[..., None]
     if not path:
         array = array[:, None]
     measured = ~jnp.isnan(array)
     if is_concrete(array):
-        if np.any(np.isinf(np.asarray(array))):
-            raise InputError(
-                "must be finite or NaN, but an entry is infinite",
-                argument="distances",
-                value=distances,
-                remedy="give NaN for a range that is missing",
-            )
-        if not np.any(np.asarray(measured)):
-            raise InputError(
-                "must hold at least one range, but all entries are NaN",
-                argument="distances",
-                value=distances,
-            )
+        remedy = "give NaN for a range that is missing"
+        refuse_entries(np.isinf(array), "distances", "must be finite or NaN", array, remedy)
+        none = not np.any(np.asarray(measured))
+        refuse(none, "distances", "must hold at least one range, but all entries are NaN")
     return jnp.where(measured, array, 0), measured
 
 
@@ -395,18 +361,10 @@ def _positions(name: str, value: ArrayLike, times: int, dim: int) -> jax.Array:
 
 def _bounds(bounds: Any) -> tuple[Any, Any]:
     """Check a pair of bounds, each a number or one per client."""
-    if not isinstance(bounds, tuple | list) or len(bounds) != 2:
-        raise InputError(
-            f"must be a pair (lower, upper), but it is {one_line(bounds)}",
-            argument="offset_bounds",
-            value=bounds,
-            remedy="give (0, inf) for offsets that are not negative",
-        )
+    pair = isinstance(bounds, tuple | list) and len(bounds) == 2
+    refuse(not pair, "offset_bounds", "must be a pair (lower, upper)", bounds)
     lower, upper = bounds
-    if is_concrete((lower, upper)) and not np.all(np.asarray(lower) < np.asarray(upper)):
-        raise InputError(
-            f"must be a lower bound below an upper one, but it is {one_line(bounds)}",
-            argument="offset_bounds",
-            value=bounds,
-        )
+    if is_concrete((lower, upper)):
+        fits = np.all(np.asarray(lower) < np.asarray(upper))
+        refuse(not fits, "offset_bounds", "must be a lower bound below an upper one", bounds)
     return lower, upper
