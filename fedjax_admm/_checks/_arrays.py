@@ -86,7 +86,7 @@ def rising(name: str, values: Any, *, least: int = 0, remedy: str | None = None)
         host = np.asarray(values)
         wrong = host.size < least or np.any(np.diff(host) <= 0)
         many = f", and be {least} or more" if least else ""
-        refuse(wrong, name, f"must increase{many}", values, remedy=remedy)
+        refuse(wrong, name, f"must increase{many}", host.tolist(), remedy=remedy)
 
 
 def known(name: str, *values: Any) -> None:

@@ -87,7 +87,11 @@ def test_functions_are_told_apart_by_their_code_and_what_they_close_over(tmp_pat
 
 def test_a_checkpoint_is_refused_where_it_cannot_be_written(tmp_path):
     solver, problem, key = call()
-    with pytest.raises(InputError, match="checkpoint is written while rounds are computed"):
+    with pytest.raises(
+        InputError,
+        match="checkpoint needs rounds that are computed, but this run is "
+        r"traced \(inside",
+    ):
         jax.vmap(lambda k: fa.run(solver, problem, k, rounds=2, checkpoint=tmp_path / "x"))(
             jax.random.split(key, 2)
         )

@@ -134,8 +134,7 @@ def test_mistakes_get_a_sentence():
     with pytest.raises(InputError) as caught:
         link.update(params, link.init(params))
     assert str(caught.value) == (
-        "params must be given, since a proximal map needs the point itself; call "
-        "optimizer.update(gradients, state, params)."
+        "params must be given; call optimizer.update(gradients, state, params)."
     )
     with pytest.raises(InputError, match=r"^prox must be a function prox\(v, step\), a pen"):
         as_gradient_transformation({"*": 0.1}, 0.1)

@@ -112,8 +112,7 @@ def test_where_active_keeps_everything_of_the_absent():
         ),
         (
             lambda: participation.replay(np.ones((3, 4))),
-            "masks must be a bool array with axes (rounds, clients), but it has dtype float32 "
-            "and shape (3, 4).",
+            "masks must be True or False, but its dtype is float32.",
         ),
     ],
 )

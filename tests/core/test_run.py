@@ -238,11 +238,11 @@ MISTAKES = {
         "rounds": 5,
         "participation": participation.replay(np.ones((4, 21), bool)),
     },
-    "masks must have shape (rounds, 21), but it has (5, 20).": {
+    "masks must have shape (any, 21), but it has (5, 20).": {
         "rounds": 5,
         "participation": participation.replay(np.ones((5, 20), bool)),
     },
-    "probability must be one number or have the shape of the mask (21,)": {
+    "probability must have shape () or (21,), but it has (3,).": {
         "rounds": 5,
         "participation": participation.bernoulli(np.full(3, 0.5)),
     },

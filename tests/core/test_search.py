@@ -131,5 +131,8 @@ def test_inside_jit():
 
 
 def test_a_metric_that_is_not_measured_is_refused():
-    with pytest.raises(InputError, match="metric must be one of messages, negative, round, square"):
+    with pytest.raises(
+        InputError,
+        match="metric must be one of 'messages', 'negative', 'round' and 'square', but it",
+    ):
         search(jnp.float32([0.1, 0.2]), metric="cube")

@@ -169,14 +169,12 @@ MISTAKES = {
         lambda: federated(loss, streamed(lambda _: clients()[0]), start(), sizes=[5, 4]).values(
             jnp.zeros((2, 4))
         ),
-        r"^data must hold float64\[4, 3\] and float64\[4\] of client 1, in the structure of "
-        r"client 0, but it holds float64\[5, 3\] and float64\[5\]; sizes holds the number of "
-        r"samples of each client\.$",
+        r"^data must hold float64\[4, 3\] and float64\[4\] of client 1, as of client 0, "
+        r"but it holds float64\[5, 3\] and float64\[5\]\.$",
     ),
     "first size": (
         lambda: federated(loss, streamed(lambda _: clients()[0]), start(), sizes=[4, 4]),
-        r"^data must have 4 samples in every array of client 0, as sizes has it, but the arrays "
-        r"have \(5,\)\.$",
+        r"^sizes must hold 5 for client 0, but it is 4\.$",
     ),
     "mask": (
         lambda: federated(loss, streamed(clients()), start(), mask=np.ones((12, 9), bool)),
@@ -184,8 +182,7 @@ MISTAKES = {
     ),
     "stacked": (
         lambda: federated(loss, streamed(np.ones(3)), start()),
-        r"^data must be arrays \(clients, samples, ...\), a list with one pytree per client, or a "
-        r"function of a client's number, but the shapes begin with \(3,\)\.$",
+        r"data must be arrays with the leading axes \(clients, samples\), equally long",
     ),
     "in a program": (
         lambda: jax.jit(both()[1].values)(jnp.zeros((12, 4))),
@@ -194,7 +191,7 @@ MISTAKES = {
     ),
     "traced": (
         lambda: jax.vmap(lambda rate: ran(both()[1], solvers.fed_avg(rate)))(jnp.ones(2)),
-        r"^data is streamed from the host while rounds are computed, but this run is traced ",
+        "data is streamed from the host while rounds are computed, but this run is",
     ),
 }
 

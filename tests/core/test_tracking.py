@@ -183,5 +183,9 @@ def test_tracking_uses_its_key_once_and_no_more_releases_than_are_planned():
 def test_problems_need_an_axis_of_samples():
     problems = moving()
     uneven = replace(problems, target=problems.target[:-1])
-    with pytest.raises(fa.InputError, match="problems must have a leading axis of samples"):
+    with pytest.raises(
+        fa.InputError,
+        match=r"problems must be arrays with one leading axis \(samples\), "
+        "equally long and",
+    ):
         fa.track(solver(), uneven, jax.random.key(0), rounds=2)

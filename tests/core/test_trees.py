@@ -323,30 +323,26 @@ def _renamed(part, clients):
     [
         (
             lambda: trees.from_parents([0, 0]),
-            "parents must mark one root with -1, but 0 nodes have that parent.",
+            "parents must mark one root with -1, and have a node below it, but it is [0, 0].",
         ),
         (
             lambda: trees.from_parents([-1, 5]),
-            "parents must name nodes from 0 to 1, but node 1 has the parent 5.",
+            "parents must be from -1 to 1, but entry 1 is 5.",
         ),
         (
             lambda: trees.from_parents([-1, 0, 3, 2]),
-            "parents must lead every node to the root, but node 2 never reaches it; break the "
-            "cycle.",
-        ),
-        (
-            lambda: trees.from_parents([-1, [0]]),
-            "parents must be a list of whole numbers, but it is [-1, [0]].",
+            "parents must lead every node to the root, which nodes [2, 3] never reach; "
+            "break the cycle.",
         ),
         (
             lambda: trees.from_parents([-1]),
-            "parents must hold a node below the root, but the root is alone.",
+            "parents must mark one root with -1, and have a node below it, but it is [-1].",
         ),
         *[
             (
                 lambda clients=clients: trees.from_parents([-1, 0, 0, 1], clients),
                 f"clients must name every node without children ([2, 3]), each once, but it is "
-                f"{clients}; a server's own data go to a client below it.",
+                f"{clients}.",
             )
             for clients in ([3], [1, 3, 2], [3, 2, 9], [3, 2, 2])
         ],
@@ -356,8 +352,7 @@ def _renamed(part, clients):
         ),
         (
             lambda: trees.from_nested([[1], [1, 5, 0]]),
-            "nested must number its 4 clients from 0 to 3, each once, but the numbers are "
-            "[0, 1, 1, 5].",
+            "nested must number its clients from 0 to 3, each once, but it is [0, 1, 1, 5].",
         ),
         (
             lambda: trees.from_nested("ab"),

@@ -269,7 +269,11 @@ def test_dead_reckoning_adds_up_to_the_track():
         ({"anchor": [0.0, 1, 2]}, "anchor must be whole numbers"),
         ({"ranges": [1.0, 2, 0]}, "ranges must be"),
         ({"moves": np.zeros((3, 2))}, "moves must be given with turns"),
-        ({"anchors": ANCHORS[:, :1]}, "anchors must have 2 or 3 coordinates"),
+        (
+            {"anchors": ANCHORS[:, :1]},
+            r"anchors must have shape \(any, 2\) or \(any, "
+            r"3\), but it has \(5, 1\)\.",
+        ),
     ],
 )
 def test_mistakes(change, sentence):

@@ -431,7 +431,7 @@ def test_derivatives_equal_differences(name, x64):
 
 def test_what_cannot_be_is_refused_in_a_sentence():
     for build, told in [
-        (lambda: messages.trimmed_mean(0.5), r"^share must be less than 1/2, but it is 0.5; take"),
+        (lambda: messages.trimmed_mean(0.5), r"share must be less than 0\.5, but it is 0\.5\."),
         (lambda: messages.trimmed_mean(-0.1), r"^share must be at least 0"),
         (lambda: messages.geometric_median(0.0), r"^smoothing must be greater than 0"),
         (lambda: messages.geometric_median(steps=0), r"^steps must be at least 1"),

@@ -240,10 +240,13 @@ def test_named_liars_are_exactly_these_and_nobody_is_none():
         (lambda: messages.mimic(0.1, "last"), "whom must be one of"),
         (lambda: messages.scaled_noise(0.1, around="one"), "around must be one of"),
         (lambda: messages.stale_replay(0.1, 0), "age must be at least 1"),
-        (lambda: messages.sign_flip(who=[1, 0]), "who must be a bool array"),
+        (
+            lambda: messages.sign_flip(who=[1, 0]),
+            r"who must be True or False, but its dtype is int32\.",
+        ),
         (
             lambda: messages.sign_flip(who=BAD).who(jax.random.key(0), 3),
-            r"who must have an entry per sender \(3\)",
+            r"who must have shape \(3,\), but it has \(9,\)\.",
         ),
     ],
 )

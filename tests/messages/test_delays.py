@@ -172,18 +172,21 @@ def test_bounds_are_traced_with_a_depth():
 @pytest.mark.parametrize(
     ("build", "told"),
     [
-        (lambda: messages.fixed_delay(-1), "rounds must be whole numbers from 0"),
-        (lambda: messages.bounded_delay(1.5), "rounds must be whole numbers from 0"),
+        (lambda: messages.fixed_delay(-1), r"rounds must be at least 0, but it is -1\."),
+        (lambda: messages.bounded_delay(1.5), "rounds must be whole numbers, but"),
         (lambda: jax.jit(messages.bounded_delay)(2), "give the longest as depth"),
         (lambda: messages.geometric_delay(-1.0, 3), "mean must be at least 0"),
         (lambda: messages.geometric_delay(1.0, 3, late="never"), "late must be one of"),
         (lambda: messages.heavy_tailed_delay(0.0, 3), "exponent must be greater than 0"),
         (lambda: messages.lossy(1.5), "probability must be at most 1"),
         (lambda: messages.lossy(0.5, messages.prompt), "delay must be a delay such as"),
-        (lambda: messages.replay_delays([0, 1]), r"must have the axes \(rounds, senders\)"),
+        (
+            lambda: messages.replay_delays([0, 1]),
+            r"waits must have shape \(any, any\), but it has \(2,\)\.",
+        ),
         (
             lambda: messages.lossy([0.5, 0.1]).draw(jax.random.key(0), 0, 3),
-            r"probability must be one number or one per sender \(3\)",
+            r"probability must have shape \(\) or \(3,\), but it has \(2,\)\.",
         ),
     ],
 )

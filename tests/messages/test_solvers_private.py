@@ -117,7 +117,11 @@ def test_mistakes_are_told():
     for name in ("networked_admm", "p_admm"):
         with pytest.raises(InputError, match="no client takes a mean of models; leave the agg"):
             SOLVERS[name](release(), exchange=exchange(aggregator=messages.coordinate_median()))
-    with pytest.raises(InputError, match="must not be a release"):
+    with pytest.raises(
+        InputError,
+        match=r"up must be a channel such as qsgd\(4\), but it is "
+        r"GaussianRelease\(norm=1\.0,",
+    ):
         exchange(release())
 
 

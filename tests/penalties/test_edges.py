@@ -248,7 +248,7 @@ def test_a_singular_matrix_ignores_its_null_space(dtype):
 @pytest.mark.parametrize(
     ("matrix", "sentence"),
     [
-        (np.ones((2, 3)), r"matrix must be square, but it has shape \(2, 3\)"),
+        (np.ones((2, 3)), r"matrix must have shape \(2, 2\), but it has \(2, 3\)\."),
         (np.ones(3), r"matrix must have shape \(any, any\), but it has \(3,\)"),
         (
             [[1.0, 2.0], [0.0, 1.0]],

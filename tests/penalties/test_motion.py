@@ -49,5 +49,5 @@ def test_a_path_of_constant_velocity_costs_nothing_at_its_own_times():
 
 
 def test_times_must_increase():
-    with pytest.raises(InputError, match=r"times must increase.*\[0. 2. 1.\]"):
+    with pytest.raises(InputError, match="times must increase, but it is"):
         penalties.motion([0.0, 2.0, 1.0], 1.0)

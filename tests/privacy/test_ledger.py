@@ -230,7 +230,11 @@ def test_a_delta_that_the_noise_cannot_honour_is_refused():
     """The plan was made for another; the noise ends at some 11 deviations, or 13."""
     trace = {**synthetic([1.0, 2.0]), "tails": np.array([1e-12])}
     assert ledger(trace, 1e-9).exact_epsilon > 0
-    with pytest.raises(InputError, match=r"delta must be one that the noise could honour, but its"):
+    with pytest.raises(
+        InputError,
+        match=r"delta must be at least 1\.1e-10, which the tails of the "
+        "noise need, but it",
+    ):
         ledger(trace, 1e-11)
     # Where there was no noise, there is nothing to be honoured.
     ledger({**trace, "spent": np.array([np.inf])}, 1e-11)

@@ -199,7 +199,10 @@ def test_what_is_told_is_never_less_than_what_was_spent():
         ((1.0, DELTA, 2.5, 0.9), "rounds must be a whole number, but it is 2.5"),
         ((1.0, DELTA, 5, 1.01), "tau must be at most 1, but it is 1.01"),
         ((1.0, 0.0, 5, 0.9), "delta must be greater than 0, but it is 0"),
-        ((1.0, DELTA, 3000, 0.5), "tau = 0.5 over 3000 rounds is too small: releases 1 to"),
+        (
+            (1.0, DELTA, 3000, 0.5),
+            r"tau 0\.5 over 3000 rounds is too small",
+        ),
     ],
 )
 def test_mistakes_get_a_sentence(way, numbers, sentence):
@@ -210,7 +213,10 @@ def test_mistakes_get_a_sentence(way, numbers, sentence):
 @pytest.mark.parametrize("rule", ["advanced", "basic"])
 def test_a_single_epsilon_must_not_be_above_one(rule):
     """The classical Gaussian mechanism says nothing beyond; the reference refuses it too."""
-    with pytest.raises(InputError, match=r"at most 1 .* release \d+ is [\d.]+; take a smaller"):
+    with pytest.raises(
+        InputError,
+        match="epsilons must be at most 1 for the classical Gaussian mechanism, but entry",
+    ):
         approximate_plan(16.0, DELTA, 5, composition=rule)
     with pytest.raises(ValueError, match="at most one"):
         reference.conventional_multipliers(16.0, DELTA, 5, 0.985, rule)
@@ -220,8 +226,8 @@ def test_a_single_epsilon_must_not_be_above_one(rule):
 @pytest.mark.parametrize(
     ("counts", "sentence"),
     [
-        (1.0, "releases must be whole numbers, but they are float64"),
-        ([[2, 6], [0, 0]], "between 0 and 5, the planned number, but there is 6; plan for more"),
+        (1.0, r"releases must be whole numbers, but it is array\(1\.\)\."),
+        ([[2, 6], [0, 0]], r"releases must be from 0 to 5, but entry \(0, 1\) is 6\."),
     ],
 )
 def test_counts_must_be_planned(way, counts, sentence):

@@ -197,8 +197,8 @@ MISTAKES = [
     (
         "user,item,rating\n",
         {"rating": "item"},
-        ": user, item and rating must be three columns, but they are user, item and item; name "
-        "them by user=, item=, rating=.",
+        ": user, item, rating must be three columns, but they are user, item and item; "
+        "name them by user=, item=, rating=.",
     ),
 ]
 

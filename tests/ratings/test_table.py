@@ -78,15 +78,15 @@ def test_the_arrays_given_stay_as_they_are():
 
 
 MISTAKES = [
-    (([[1]], [1], [1]), "users must have shape (ratings,), but it has (1, 1)."),
-    (([1], 1, [1]), "items must have shape (ratings,), but it has ()."),
+    (([[1]], [1], [1]), "users must have shape (any,), but it has (1, 1)."),
+    (([1], 1, [1]), "items must have shape (any,), but it has ()."),
     (
         ([1, 2], [1, 2], [1]),
-        "users, items and values must have one entry per rating, but they have 2, 2 and 1.",
+        "users, items and values must have one entry per rating, but they have [2, 2, 1].",
     ),
     (
         ([], [], []),
-        "users, items and values must have one entry per rating, but they have 0, 0 and 0.",
+        "users, items and values must have one entry per rating, but they have [0, 0, 0].",
     ),
     (
         ([1.5], [1], [1]),
@@ -101,10 +101,6 @@ MISTAKES = [
     (
         ([1, -4, 2], [1, 1, 1], [1, 1, 1]),
         "users must not be negative, but entry 1 is -4.",
-    ),
-    (
-        (np.array([2**63], np.uint64), [0], [1]),
-        "users must be less than 2**63, but entry 0 is 9223372036854775808.",
     ),
     (([1], [1], ["good"]), "values must hold numbers, but its dtype is <U4."),
     (([1], [1], [True]), "values must hold numbers, but its dtype is bool."),

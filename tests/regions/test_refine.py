@@ -147,7 +147,11 @@ def test_a_loss_without_curvature_is_refused():
     problem, _ = drawn()
     with pytest.raises(fa.InputError, match="must be curved at 0"):
         regions.refine(problem, problem.start, fa.losses.absolute())
-    with pytest.raises(fa.InputError, match="a problem of ranges"):
+    with pytest.raises(
+        fa.InputError,
+        match=r"problem must be a problem of problems\.localization, but it "
+        r"is 3\.",
+    ):
         regions.refine(3, problem.start)
 
 

@@ -287,8 +287,15 @@ class Bare(Dithered):
     [
         ({"part": 3}, "part must be a channel, an aggregator, an attack or a delay, as"),
         ({"part": Dithered}, "part must be a channel"),
-        ({"part": messages.qsgd}, "part must be a pytree; decorate"),
-        ({"part": Bare(0.1)}, "decorate the class with fedjax_admm.pytree_dataclass"),
+        (
+            {"part": messages.qsgd},
+            "part must be a pytree, but it is <function qsgd",
+        ),
+        (
+            {"part": Bare(0.1)},
+            r"part must be a pytree, but it is Bare\(noise=0\.1\); "
+            "decorate its class with",
+        ),
         ({"only": "speed"}, "only must be one of 'bits'"),
     ],
 )

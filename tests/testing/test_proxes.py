@@ -172,7 +172,11 @@ def test_a_good_penalty_passes():
     [
         (Modulus, "penalty must be an object with the methods value, prox and optimality"),
         (np.zeros(3), "penalty must be an object with the methods"),
-        (type("Plain", (Modulus,), {})(1.0), "must be a pytree; decorate the class"),
+        (
+            type("Plain", (Modulus,), {})(1.0),
+            r"penalty must be a pytree, but it is Plain\(weight=1\.0\); "
+            "decorate its class",
+        ),
     ],
 )
 def test_what_is_no_penalty_is_an_input_error(penalty, message):
