@@ -6,7 +6,6 @@ If such a number is None, a run computes it from the largest curvature of the lo
 estimates before the first round.
 """
 
-import re
 from collections.abc import Callable
 from dataclasses import fields, is_dataclass
 from functools import partial
@@ -14,7 +13,7 @@ from typing import Any
 
 import jax
 
-from fedjax_admm._checks import InputError, declared, having
+from fedjax_admm._checks import declared, having, refuse
 from fedjax_admm.messages import Identity, Mean, Prompt, check_exchange
 from fedjax_admm.penalties import zero
 from fedjax_admm.schedules import as_schedule, constant
@@ -66,14 +65,7 @@ def check_exchange_obeys(name: str, value: Any, **reasons: str) -> Any:
     exchange = check_exchange(value)
     for rule, reason in reasons.items():
         allows, sentence, remedy = _EXCHANGE_RULES[rule]
-        if not allows(exchange):
-            raise InputError(
-                f"{sentence}, because {reason}",
-                argument=name,
-                value=value,
-                remedy=remedy,
-                others=re.findall(r"{(\w+)}", reason),
-            )
+        refuse(not allows(exchange), name, f"{sentence}, because {reason}", remedy=remedy)
     return exchange
 
 

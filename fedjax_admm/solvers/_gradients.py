@@ -89,11 +89,8 @@ def check_curvature_known(part: Any, problem: Any) -> None:
     """Check that the numbers of a solver that follow from the curvature can be found."""
     names = open_fields(part)
     if names and not has(problem, Gradients):
-        raise InputError(
-            f"is to be found from gradients, which {type(problem).__name__} lacks",
-            argument=names[0],
-            remedy="give it",
-        )
+        lacks = f"is to be found from gradients, which {type(problem).__name__} lacks"
+        raise InputError(lacks, names[0], "give it")
 
 
 def looked_at(num_clients: int) -> list[int]:

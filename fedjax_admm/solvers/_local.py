@@ -24,6 +24,7 @@ from fedjax_admm._checks import (
     having,
     optax_optimizer,
     positive,
+    refuse,
 )
 from fedjax_admm._pytrees import pytree_dataclass
 from fedjax_admm.capabilities import Gradients, Prox, kept_states, slopes_and_states
@@ -336,13 +337,12 @@ def local_steps(rate: ArrayLike | None, steps: int, default: int, local: Any) ->
 
 def check_length_known(local: Any, regularizer: Any) -> None:
     """Check that the length of local steps is known where the server's prox needs it."""
-    if regularizer is not None and isinstance(local, LocalOptimizer):
-        raise InputError(
-            "needs the length of the clients' steps, which those of an optimiser do not have",
-            argument="regularizer",
-            value=regularizer,
-            remedy="take local_gradient(...), or a solver with dual variables such as fed_admm",
-        )
+    refuse(
+        regularizer is not None and isinstance(local, LocalOptimizer),
+        "regularizer",
+        "needs the length of the clients' steps, which those of an optimiser do not have",
+        remedy="take local_gradient(...), or a solver with dual variables such as fed_admm",
+    )
 
 
 def local_prox() -> LocalProx:

@@ -11,7 +11,7 @@ from typing import Any, NamedTuple
 import jax
 import jax.numpy as jnp
 
-from fedjax_admm._checks import InputError
+from fedjax_admm._checks import InputError, refuse
 from fedjax_admm.capabilities import at_state
 from fedjax_admm.kernels import safe_norm
 from fedjax_admm.schedules import SeeingFormula
@@ -101,15 +101,17 @@ def check_sights(solver: Any, problem: Any) -> None:
             f"{kind} has no schedules that see {', '.join(sorted(names))}, because its clients "
             "read the server's model after their work; take schedules of the count"
         )
-    if "primal" in names and not hasattr(solver, "client_models"):
-        raise InputError(
-            f"a schedule cannot see primal in {kind}, whose clients have no models of their own; "
-            "take dual, loss or waited"
-        )
-    if "loss" in names and not hasattr(problem, "values"):
-        raise InputError(
-            f"a schedule cannot see loss, because {type(problem).__name__} has no values of losses"
-        )
+    refuse(
+        "primal" in names and not hasattr(solver, "client_models"),
+        None,
+        f"a schedule cannot see primal in {kind}, whose clients have no models of their own; "
+        "take dual, loss or waited",
+    )
+    refuse(
+        "loss" in names and not hasattr(problem, "values"),
+        None,
+        f"a schedule cannot see loss, because {type(problem).__name__} has no values of losses",
+    )
 
 
 def _first(solver: Any, problem: Any, models: jax.Array) -> Kept:

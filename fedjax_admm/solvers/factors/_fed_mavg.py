@@ -23,7 +23,7 @@ import jax
 import jax.numpy as jnp
 from jax.typing import ArrayLike
 
-from fedjax_admm._checks import InputError, build, counted, declared, flagged, option, scalar
+from fedjax_admm._checks import build, counted, declared, flagged, option, refuse, scalar
 from fedjax_admm.kernels import gram_gradient
 from fedjax_admm.penalties import SquaredL2, squared_l2
 from fedjax_admm.ratings import FactorStart
@@ -138,15 +138,13 @@ def fed_mavg(
     """
     start = start_of(start, rank)
     solver = build(FedMAvg, **locals())
-    if solver.all_users and not solver.reads_exactly:
-        raise InputError(
-            "does not go with a channel down in the {exchange}: V goes to everybody in every round "
-            "as it is",
-            argument="all_users",
-            value=all_users,
-            remedy="give all_users=False, or leave the channel down out",
-            others=["exchange"],
-        )
+    refuse(
+        solver.all_users and not solver.reads_exactly,
+        "all_users",
+        "does not go with a channel down in the {exchange}: V goes to everybody in every round "
+        "as it is",
+        remedy="give all_users=False, or leave the channel down out",
+    )
     return solver
 
 

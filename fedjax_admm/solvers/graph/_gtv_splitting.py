@@ -51,7 +51,7 @@ import jax
 import jax.numpy as jnp
 from jax.typing import ArrayLike
 
-from fedjax_admm._checks import InputError, build, count, declared, positive
+from fedjax_admm._checks import build, count, declared, positive, refuse
 from fedjax_admm.capabilities import Minimizers, OnGraph, Prox, needs
 from fedjax_admm.kernels import safe_ratio
 from fedjax_admm.participation import where_active
@@ -315,13 +315,12 @@ def gtv(
       The solver; its numbers are leaves. It serves the problem's graph: on another one it would
       converge slowly.
     """
-    if hasattr(getattr(problem, "local", None), "anchor"):
-        raise InputError(
-            "must have losses with a prox, but these are trained by an optimiser",
-            argument="problem",
-            value=problem,
-            remedy="take gtv_primal_dual, whose steps do not change",
-        )
+    refuse(
+        hasattr(getattr(problem, "local", None), "anchor"),
+        "problem",
+        "must have losses with a prox, but these are trained by an optimiser",
+        remedy="take gtv_primal_dual, whose steps do not change",
+    )
     graph = problem.graph
     if inner_steps is not None:
         agreement = Diagonal(count("inner_steps", inner_steps))

@@ -13,7 +13,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from fedjax_admm._checks import InputError, declared, is_concrete, one_line
+from fedjax_admm._checks import InputError, declared, is_concrete, one_line, refuse
 from fedjax_admm.capabilities import PublicStart, has
 from fedjax_admm.privacy import ExactRelease, Release
 from fedjax_admm.schedules import power_decay
@@ -253,33 +253,29 @@ def regulariser_sizes(problem: Any, points: jax.Array) -> jax.Array:
 
 
 def _check_release(name: str, release: Any) -> Release:
-    if isinstance(release, roles.Exchange) or hasattr(release, "encode"):
-        raise InputError(
-            "must be gaussian_release(plan, clip) or exact_release(), and no compression, which "
-            "cannot come before the noise: a sample may change a compressed message by more than "
-            "the clipping norm allows for",
-            argument=name,
-            value=release,
-            remedy="compress what is released, with exchange=exchange(up=...)",
-        )
-    if isinstance(release, type) or not (callable(release) and hasattr(release, "clip")):
-        raise InputError(
-            "must be gaussian_release(plan, clip) or exact_release(), but it is "
-            f"{one_line(release)}",
-            argument=name,
-            value=release,
-        )
+    refuse(
+        isinstance(release, roles.Exchange) or hasattr(release, "encode"),
+        name,
+        "must be gaussian_release(plan, clip) or exact_release(), and no compression, which "
+        "cannot come before the noise: a sample may change a compressed message by more than "
+        "the clipping norm allows for",
+        remedy="compress what is released, with exchange=exchange(up=...)",
+    )
+    refuse(
+        isinstance(release, type) or not (callable(release) and hasattr(release, "clip")),
+        name,
+        f"must be gaussian_release(plan, clip) or exact_release(), but it is {one_line(release)}",
+    )
     return cast(Release, release)
 
 
 def check_releases(release: Release, rounds: int, problem: Any) -> None:
     """Check that a release may happen in each of so many rounds, with messages of a problem."""
-    if release.rounds is not None and rounds > release.rounds:
-        raise InputError(
-            f"must be at most {release.rounds}, for which the noise is planned, but it is {rounds}",
-            argument="rounds",
-            value=rounds,
-            remedy=f"make a plan for {rounds} rounds",
-        )
+    refuse(
+        release.rounds is not None and rounds > release.rounds,
+        "rounds",
+        f"must be at most {release.rounds}, for which the noise is planned, but it is {rounds}",
+        remedy=f"make a plan for {rounds} rounds",
+    )
     if hasattr(release, "check"):
         release.check(problem.start)  # pyright: ignore[reportAttributeAccessIssue]

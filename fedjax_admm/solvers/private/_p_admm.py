@@ -23,7 +23,7 @@ import jax
 import jax.numpy as jnp
 from jax.typing import ArrayLike
 
-from fedjax_admm._checks import InputError, build, counted, is_concrete, positive
+from fedjax_admm._checks import InputError, build, counted, is_concrete, positive, refuse
 from fedjax_admm._linear_algebra import positive_inverse
 from fedjax_admm.capabilities import ClippedGradients, Gradients, LinearModels, OnGraph
 from fedjax_admm.kernels import project_l2_ball, safe_norm
@@ -59,13 +59,12 @@ class PADMM(DualFlows):
     def check(self, problem, rounds: int) -> None:
         """Check that the noise is planned for so many rounds, and that the losses are smooth."""
         super().check(problem, rounds)
-        if not problem.loss.smooth:
-            raise InputError(
-                f"must be smooth for P-ADMM, but it is {type(problem.loss).__name__}",
-                argument="loss",
-                value=problem.loss,
-                remedy="use private_networked_admm",
-            )
+        refuse(
+            not problem.loss.smooth,
+            "loss",
+            f"must be smooth for P-ADMM, but it is {type(problem.loss).__name__}",
+            remedy="use private_networked_admm",
+        )
         if is_concrete(problem.l1) and float(problem.l1) != 0:
             raise InputError(
                 f"must be 0 for P-ADMM, but it is {float(problem.l1):g}",

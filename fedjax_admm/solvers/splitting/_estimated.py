@@ -48,7 +48,7 @@ from typing import Any, NamedTuple
 import jax
 import jax.numpy as jnp
 
-from fedjax_admm._checks import InputError, build, declared, positive, scalar
+from fedjax_admm._checks import build, declared, positive, refuse, scalar
 from fedjax_admm.solvers import _roles as roles
 from fedjax_admm.solvers._local import FallingGradient
 from fedjax_admm.solvers.splitting._penalty_rules import PenaltyRule
@@ -170,13 +170,11 @@ def measured(
         rule = estimated_curvature(share)
     if not isinstance(rule, EstimatedCurvature):
         return rule, local
-    if steps is None:
-        raise InputError(
-            "measures the curvature along local steps, but {local} sets their length",
-            argument=name,
-            value=rule,
-            remedy="leave {local} out, or give local_gradient(steps=...)",
-            others=["local"],
-        )
+    refuse(
+        steps is None,
+        name,
+        "measures the curvature along local steps, but {local} sets their length",
+        remedy="leave {local} out, or give local_gradient(steps=...)",
+    )
     probes = build(ProbingGradient, curvature=None, steps=steps, forgets=forgets)
     return replace(rule, steps=steps), probes

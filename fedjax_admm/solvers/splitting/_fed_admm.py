@@ -54,7 +54,7 @@ import jax
 import jax.numpy as jnp
 from jax.typing import ArrayLike
 
-from fedjax_admm._checks import InputError, build, counted, positive
+from fedjax_admm._checks import build, counted, positive, refuse
 from fedjax_admm._threefry import split
 from fedjax_admm.solvers import _roles as roles
 from fedjax_admm.solvers.splitting._estimated import measured
@@ -97,14 +97,13 @@ class FedADMM(PenaltySolver):
     def check(self, problem, rounds: int) -> None:
         """Check that rho fits the clients, and can be found where it is not given."""
         super().check(problem, rounds)
-        rho = self.rule.first()
-        if rho is not None and rho.shape not in ((), (problem.num_clients,)):
-            raise InputError(
-                f"must have shape () or ({problem.num_clients},), but it has {rho.shape}",
-                argument="rho",
-                value=rho,
-                remedy="give one number for all clients, or one per client",
-            )
+        shape = getattr(self.rule.first(), "shape", ())
+        refuse(
+            shape not in ((), (problem.num_clients,)),
+            "rho",
+            f"must have shape () or ({problem.num_clients},), but it has {shape}",
+            remedy="give one number for all clients, or one per client",
+        )
 
     def start_clients(self, problem, models, key):
         """Start every model at the first one and every dual variable at zero."""

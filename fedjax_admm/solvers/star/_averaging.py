@@ -39,7 +39,7 @@ import jax
 import jax.numpy as jnp
 from jax.typing import ArrayLike
 
-from fedjax_admm._checks import InputError, build, declared, positive, ranged, scalar
+from fedjax_admm._checks import build, declared, positive, ranged, refuse, scalar
 from fedjax_admm.capabilities import Gradients, OnGraph, Prox
 from fedjax_admm.solvers import _roles as roles
 from fedjax_admm.solvers._local import (
@@ -205,14 +205,12 @@ def _averaging(
     update: Any, regularizer: Any = None, server_optimizer: Any = None, exchange: Any = None
 ) -> FederatedAveraging:
     check_length_known(getattr(update, "local", None), regularizer)
-    if regularizer is not None and server_optimizer is not None:
-        raise InputError(
-            "does not go with a {server_optimizer}, whose step is not of one length",
-            argument="regularizer",
-            value=regularizer,
-            remedy="leave one of the two out, or add it to the losses",
-            others=["server_optimizer"],
-        )
+    refuse(
+        regularizer is not None and server_optimizer is not None,
+        "regularizer",
+        "does not go with a {server_optimizer}, whose step is not of one length",
+        remedy="leave one of the two out, or add it to the losses",
+    )
     return build(FederatedAveraging, **locals())
 
 

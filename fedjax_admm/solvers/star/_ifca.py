@@ -26,7 +26,7 @@ import jax
 import jax.numpy as jnp
 from jax.typing import ArrayLike
 
-from fedjax_admm._checks import InputError, build, declared, finite_array, positive
+from fedjax_admm._checks import build, declared, finite_array, positive, refuse
 from fedjax_admm.capabilities import Access, Clients, Gradients, Values, has
 from fedjax_admm.solvers import _roles as roles
 from fedjax_admm.solvers._gradients import copies
@@ -52,12 +52,11 @@ class IFCA(roles.StarSolver):
     def check(self, problem, rounds: int) -> None:
         """Check that the first models have as many numbers as the problem's."""
         needed, length = jnp.shape(getattr(problem, "start", self.start))[-1], self.start.shape[1]
-        if needed != length:
-            raise InputError(
-                f"must hold models of {needed} numbers as the problem's, but they have {length}",
-                argument="start",
-                value=self.start,
-            )
+        refuse(
+            needed != length,
+            "start",
+            f"must hold models of {needed} numbers as the problem's, but they have {length}",
+        )
 
     def first_model(self, problem, key) -> jax.Array:
         """Return the first models, shape (clusters, dim)."""

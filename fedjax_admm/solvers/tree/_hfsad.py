@@ -25,7 +25,7 @@ from typing import Any
 import jax.numpy as jnp
 from jax.typing import ArrayLike
 
-from fedjax_admm._checks import InputError, flag, instance, number
+from fedjax_admm._checks import flag, instance, number, refuse
 from fedjax_admm.capabilities import OnTree, needs
 from fedjax_admm.kernels import safe_norm
 from fedjax_admm.messages import Exchange
@@ -77,12 +77,12 @@ def hfsad(
     flag("sparse", sparse)
     tree = problem.tree
     if omega is None:
-        if not hasattr(problem, "x"):
-            raise InputError(
-                f"must be given for {type(problem).__name__}: only phase retrieval has "
-                "measurement vectors to choose it by",
-                argument="omega",
-            )
+        refuse(
+            not hasattr(problem, "x"),
+            "omega",
+            f"must be given for {type(problem).__name__}: only phase retrieval has "
+            "measurement vectors to choose it by",
+        )
         omega = 5 * jnp.max(safe_norm(problem.x))
     regularizers: tuple[Any, ...] = scad_regularizers(tree, lam, gamma)
     # The slope of SCAD is at most lambda; the product with gamma is as printed.
@@ -113,13 +113,12 @@ def consensus_links(tree: Tree, omega: ArrayLike, slopes: Any = None) -> list[Tr
     instance("tree", tree, Tree, "a tree of fedjax_admm.trees")
     omega = number("omega", omega, above=0)
     slopes = [0.0] * (tree.depth - 1) if slopes is None else slopes
-    if len(slopes) != tree.depth - 1:
-        raise InputError(
-            f"must hold one number per level of servers below the root ({tree.depth - 1}), "
-            f"but it holds {len(slopes)}",
-            argument="slopes",
-            value=slopes,
-        )
+    refuse(
+        len(slopes) != tree.depth - 1,
+        "slopes",
+        f"must hold one number per level of servers below the root ({tree.depth - 1}), "
+        f"but it holds {len(slopes)}",
+    )
     links = [tree_link(omega, SMOOTHING_PRODUCT, l1(omega))]
     children, below = tree.children(), tree.clients_below()
     bound = omega

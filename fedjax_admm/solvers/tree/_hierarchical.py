@@ -44,13 +44,13 @@ from typing import Any, ClassVar, NamedTuple
 import jax
 
 from fedjax_admm._checks import (
-    InputError,
     build,
     counted,
     declared,
     flagged,
     instance,
     one_of,
+    refuse,
     several,
 )
 from fedjax_admm.penalties import zero
@@ -123,12 +123,13 @@ class HierarchicalADMM(TreeSolver):
     def participants(self, problem) -> tuple[int, ...]:
         """Return `(passes, nodes)`: clients, then the servers level by level, without the root."""
         depth = problem.tree.depth
-        if depth != len(self.regularizers):
-            raise InputError(
-                f"the tree's depth is {depth}, but the solver is built for "
-                f"{len(self.regularizers)}; give it one link per level below the root "
-                f"({depth - 1}) and one regulariser per level ({depth})."
-            )
+        refuse(
+            depth != len(self.regularizers),
+            None,
+            f"the tree's depth is {depth}, but the solver is built for "
+            f"{len(self.regularizers)}; give it one link per level below the root "
+            f"({depth - 1}) and one regulariser per level ({depth}).",
+        )
         return super().participants(problem)
 
     def start_clients(self, problem, models: jax.Array) -> TreeNodes:
@@ -216,13 +217,12 @@ def hierarchical_admm(
     levels = len(solver.servers) + 1
     if regularizers is None:
         return replace(solver, regularizers=(zero(),) * levels)
-    if len(solver.regularizers) != levels:
-        raise InputError(
-            f"must hold one per level of servers, the root included ({levels} with "
-            f"{levels - 1} server links), but it holds {len(regularizers)}",
-            argument="regularizers",
-            value=regularizers,
-        )
+    refuse(
+        len(solver.regularizers) != levels,
+        "regularizers",
+        f"must hold one per level of servers, the root included ({levels} with "
+        f"{levels - 1} server links), but it holds {len(regularizers)}",
+    )
     return solver
 
 

@@ -28,7 +28,7 @@ from typing import Any, NamedTuple
 import jax
 import jax.numpy as jnp
 
-from fedjax_admm._checks import InputError, one_line
+from fedjax_admm._checks import one_line, refuse
 from fedjax_admm.lanes import computed_once
 from fedjax_admm.penalties import SmoothablePenalty
 from fedjax_admm.schedules import Schedule, ScheduleLike, as_schedule, sqrt_decay, sqrt_growth
@@ -109,13 +109,12 @@ def tree_link(sigma: ScheduleLike, mu: ScheduleLike, penalty: SmoothablePenalty)
         personal models, `penalties.group_mcp` or `penalties.group_scad` for clusters (models are
         equal, or neither is moved), `penalties.zero()` to cut the nodes off.
     """
-    if not hasattr(penalty, "smoothed_prox"):
-        raise InputError(
-            "must have a smoothed prox, as penalties.l1, mcp and scad do, but it is "
-            f"{one_line(penalty)}",
-            argument="penalty",
-            value=penalty,
-        )
+    refuse(
+        not hasattr(penalty, "smoothed_prox"),
+        "penalty",
+        "must have a smoothed prox, as penalties.l1, mcp and scad do, but it is "
+        f"{one_line(penalty)}",
+    )
     return TreeLink(
         as_schedule("sigma", sigma, sqrt_growth, above=0),
         as_schedule("mu", mu, sqrt_decay, above=0),

@@ -5,7 +5,7 @@ from typing import Any, Self
 import jax
 import jax.numpy as jnp
 
-from fedjax_admm._checks import InputError, one_line
+from fedjax_admm._checks import one_line, refuse
 from fedjax_admm._run._noise import check_wrapped
 from fedjax_admm.capabilities import check_capabilities
 from fedjax_admm.messages import Exchange, Identity
@@ -24,12 +24,12 @@ class SolverWrapper:
     def checked(self, example: str) -> Self:
         """Return this, after checking that a public solver is inside; for builders."""
         methods = ("participants", "init", "step", "estimate", "messages")
-        if isinstance(self.solver, type) or not all(hasattr(self.solver, name) for name in methods):
-            raise InputError(
-                f"must be a solver such as {example}, but it is {one_line(self.solver)}",
-                argument="solver",
-                value=self.solver,
-            )
+        refuse(
+            isinstance(self.solver, type)
+            or not all(hasattr(self.solver, name) for name in methods),
+            "solver",
+            f"must be a solver such as {example}, but it is {one_line(self.solver)}",
+        )
         check_wrapped(self)
         return self
 
@@ -92,14 +92,13 @@ class PersonalWrapper(SolverWrapper):
         """Return this, after checking the solver inside and its channel down; for builders."""
         super().checked(example)
         down = self.exchange.down
-        if not isinstance(down, Identity):
-            raise InputError(
-                "must let models reach the clients as they are, because each client fits a part of "
-                f"its own to them, but its exchange has {one_line(down)} on the way down",
-                argument="solver",
-                value=self.solver,
-                remedy="leave `down` out of its exchange",
-            )
+        refuse(
+            not isinstance(down, Identity),
+            "solver",
+            "must let models reach the clients as they are, because each client fits a part of "
+            f"its own to them, but its exchange has {one_line(down)} on the way down",
+            remedy="leave `down` out of its exchange",
+        )
         return self
 
     def read(self, problem: Any, inner: Any) -> jax.Array:
