@@ -75,9 +75,10 @@ def every_client(
 ) -> None:
     """Check that each client, or what else is `called`, has something."""
     if is_concrete(holds):
-        empty = np.flatnonzero(~np.asarray(holds, bool))[:1]
-        told = f"must hold a {what} of every {called}, but {called} {empty.sum()} has none"
-        refuse(empty.size, name, told, remedy=remedy)
+        host = np.asarray(holds, bool)
+        first = host.argmin() if host.size else 0
+        told = f"must hold a {what} of every {called}, but {called} {first} has none"
+        refuse(not (host.size and host.all()), name, told, remedy=remedy)
 
 
 def rising(name: str, values: Any, *, least: int = 0, remedy: str | None = None) -> None:

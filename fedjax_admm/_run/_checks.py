@@ -199,8 +199,9 @@ def check_methods(solver: Any, problem: Any) -> None:
         kind = "class" if isinstance(solver, type) else "function"
         told = f"must be a solver, but it is the {kind} {solver.__name__}"
         raise InputError(told, "solver", "pass what it returns when it is called")
-    told = f"must have the methods {listed(_METHODS)}"
-    refuse(True, "solver", told, solver)
+    missing = listed(name for name in _METHODS if not hasattr(solver, name))
+    told = f"must have the methods {listed(_METHODS)}, but {type(solver).__name__} has no {missing}"
+    raise InputError(told, "solver")
 
 
 def has_methods(thing: Any) -> bool:

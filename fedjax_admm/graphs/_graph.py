@@ -167,7 +167,7 @@ def stack(graphs: Sequence[Graph]) -> Graph:
     """
     graphs = list(graphs)
     numbers = sorted({graph.num_nodes for graph in graphs})
-    refuse(len(numbers) != 1, "graphs", "must be graphs with equally many nodes", numbers)
+    refuse(len(numbers) != 1, "graphs", f"must have equally many nodes, but they have {numbers}")
     longest = max(graph.num_edges for graph in graphs)
     return jax.tree.map(lambda *leaves: jnp.stack(leaves), *(pad(g, longest) for g in graphs))
 

@@ -104,12 +104,7 @@ def test_where_active_keeps_everything_of_the_absent():
         (lambda: participation.bernoulli(1.2), "probability must be at most 1, but it is 1.2."),
         (lambda: participation.sampled(0), "fraction must be greater than 0, but it is 0."),
         (lambda: participation.without_replacement(0), "clients must be at least 1, but it is 0."),
-        (lambda: participation.round_robin(0), "delay must be at least 1, but it is 0."),
         (lambda: participation.round_robin(2.5), "delay must be a whole number, but it is 2.5."),
-        (
-            lambda: participation.markov_on_off(0, 0.5),
-            "turn_on must be greater than 0, but it is 0.",
-        ),
         (
             lambda: participation.replay(np.ones((3, 4))),
             "masks must be True or False, but its dtype is float32.",

@@ -184,10 +184,6 @@ class TestWhereAScheduleIsWanted:
             "scale must be one number, but it has shape (2,); use jax.vmap over several.",
         ),
         (
-            lambda: schedules.as_schedule("mu", -1.0, above=0),
-            "mu must be greater than 0, but it is -1.",
-        ),
-        (
             lambda: schedule(3),
             "function must be callable as function(k, ...), but it is 3; take "
             "schedules.constant for a number.",

@@ -355,10 +355,6 @@ SQUARE = [[0, 1, 2], [1, 0, 3], [2, 3, 0]]
             "counts must be whole numbers, but it is [4.0, 4.0].",
         ),
         (
-            lambda: gaussian_wasserstein(np.zeros((2, 4, 2)), [4]),
-            "counts must have shape (2,), but it has (1,).",
-        ),
-        (
             lambda: gaussian_wasserstein_from_moments(
                 np.zeros((2, 2)), [np.eye(2), [[1, 0.5], [0, 1]]]
             ),

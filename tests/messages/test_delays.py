@@ -184,10 +184,6 @@ def test_bounds_are_traced_with_a_depth():
             lambda: messages.replay_delays([0, 1]),
             r"waits must have shape \(any, any\), but it has \(2,\)\.",
         ),
-        (
-            lambda: messages.lossy([0.5, 0.1]).draw(jax.random.key(0), 0, 3),
-            r"probability must have shape \(\) or \(3,\), but it has \(2,\)\.",
-        ),
     ],
 )
 def test_mistakes_are_told_in_one_sentence(build, told):

@@ -249,7 +249,6 @@ def test_a_singular_matrix_ignores_its_null_space(dtype):
     ("matrix", "sentence"),
     [
         (np.ones((2, 3)), r"matrix must have shape \(2, 2\), but it has \(2, 3\)\."),
-        (np.ones(3), r"matrix must have shape \(any, any\), but it has \(3,\)"),
         (
             [[1.0, 2.0], [0.0, 1.0]],
             r"matrix must be symmetric, but it is not; use \(M \+ M.T\) / 2",
@@ -257,7 +256,6 @@ def test_a_singular_matrix_ignores_its_null_space(dtype):
         ([[1.0, 2.0], [2.0, 1.0]], "positive semidefinite, but it has the eigenvalue -1"),
         (-np.eye(2), "positive semidefinite, but it has the eigenvalue -1"),
         ([[1.0, 0.0], [0.0, np.nan]], r"matrix must be finite, but entry \(1, 1\) is nan"),
-        ([[np.inf, 0.0], [0.0, 1.0]], r"matrix must be finite, but entry \(0, 0\) is inf"),
     ],
 )
 def test_matrices_that_are_no_penalty(matrix, sentence):

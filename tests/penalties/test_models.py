@@ -139,13 +139,7 @@ def test_weights_are_leaves():
     [
         (lambda: penalties.l1(-1), "weight must be at least 0, but it is -1."),
         (lambda: penalties.mcp(0, 2), "lam must be greater than 0, but it is 0."),
-        (lambda: penalties.mcp(1, -2), "gamma must be greater than 0, but it is -2."),
-        (lambda: penalties.scad(1, 2), "gamma must be greater than 2, but it is 2."),
-        (lambda: penalties.group_scad(1, 2), "gamma must be greater than 2, but it is 2."),
         (lambda: penalties.group_mcp([1, 2], 2), "lam must be one number, but it has shape (2,)"),
-        (lambda: penalties.capped_l1(1, 0), "theta must be greater than 0, but it is 0."),
-        (lambda: penalties.simplex(0), "mass must be greater than 0, but it is 0."),
-        (lambda: penalties.nuclear(1, 0, 3), "rows must be at least 1, but it is 0."),
         (
             lambda: penalties.slope([1.0, 2.0]),
             "weights must be at least 0 and must not increase, but one of them does; sort them",

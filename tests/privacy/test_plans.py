@@ -198,7 +198,6 @@ def test_what_is_told_is_never_less_than_what_was_spent():
         ((0.0, DELTA, 5, 0.9), "epsilon must be greater than 0, but it is 0"),
         ((1.0, DELTA, 2.5, 0.9), "rounds must be a whole number, but it is 2.5"),
         ((1.0, DELTA, 5, 1.01), "tau must be at most 1, but it is 1.01"),
-        ((1.0, 0.0, 5, 0.9), "delta must be greater than 0, but it is 0"),
         (
             (1.0, DELTA, 3000, 0.5),
             r"tau 0\.5 over 3000 rounds is too small",

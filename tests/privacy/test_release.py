@@ -60,7 +60,6 @@ def test_an_exact_release_changes_nothing(dtype):
         ((CLIP,), {"nominal_norm": 1.0}, "clip must be a positive number; or clip=None with"),
         ((0.0,), {}, "clip must be greater than 0, but it is 0"),
         ((math.inf,), {}, "clip must be finite, but it is inf"),
-        ((None,), {"nominal_norm": 0.0}, "nominal_norm must be greater than 0, but it is 0"),
     ],
 )
 def test_mistakes_get_a_sentence(arguments_, options, sentence):

@@ -163,7 +163,7 @@ def test_where_nobody_looks_it_is_refused_in_one_sentence():
     local = solvers.local_optimizer(optax.sgd(0.2), rate=rate)
     primal = schedule(tighter, sees="primal", state=1.0, scale=0.1, keep=0.5)
     cases = {
-        "is for the clients": solvers.fed_subgradient(rate),
+        "a schedule of the count is needed here": solvers.fed_subgradient(rate),
         "read the server's model after": solvers.fed_pd(1.0, local=local),
         "have no models of their own": solvers.fed_avg(
             local=solvers.local_optimizer(optax.sgd(0.2), rate=primal)

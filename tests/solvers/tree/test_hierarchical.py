@@ -858,7 +858,7 @@ MISTAKES = {
             rounds=1,
             participation=participation.replay(np.ones((1, 3), bool)),
         ),
-        "masks must have shape (rounds, 2, 3), but it has (1, 3).",
+        "masks must have shape (any, 2, 3), but it has (1, 3).",
     ),
 }
 
