@@ -5,6 +5,7 @@ which a method has the same look as in those of others.
 """
 
 import dataclasses
+import textwrap
 from collections.abc import Mapping, Sequence
 from itertools import chain
 from typing import TYPE_CHECKING, Any
@@ -173,7 +174,8 @@ def draw(
         tick_values(axes, results)
     label = against if known else metric_label(results, against)
     axes.set_xlabel(parameter_label(results) if swept else label)
-    axes.set_ylabel(metric_label(results, metric) + ("" if floor is None else " (dB)"))
+    told = metric_label(results, metric) + ("" if floor is None else " (dB)")
+    axes.set_ylabel(told if "$" in told else textwrap.fill(told, 42))  # a formula stays whole
     axes.set_title(", ".join(filter(None, (title, words(results, bands)))))
     logarithmic(axes, log)
 

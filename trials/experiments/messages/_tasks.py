@@ -127,24 +127,26 @@ def _star_absolute(settings: Settings, data: Data, key: jax.Array) -> Posed:
     return _posed_absolute(data, pinball_problem(data.x, data.y, 0.5, PASSES))
 
 
-def least_squares(data: Data) -> tuple[Any, jax.Array]:
-    """Return least squares on the data, and the solution of its normal equations.
-
-    It is found by conjugate gradients: the platform's solver, mapped over trials, can stop a
-    program on several CPU devices.
-    """
+def squares_problem(data: Data) -> Any:
+    """Return the problem of least squares on the data."""
     start = jnp.zeros(data.x.shape[-1], data.x.dtype)
-    problem = problems.federated(_squared_loss, {"x": data.x, "y": data.y}, start)
-    gram = jnp.einsum("csi,csj->ij", data.x, data.x, precision=_HIGHEST)
-    right = jnp.einsum("csi,cs->i", data.x, data.y, precision=_HIGHEST)
+    return problems.federated(_squared_loss, {"x": data.x, "y": data.y}, start)
+
+
+def solved(gram: jax.Array, right: jax.Array) -> jax.Array:
+    """Return the solution of normal equations, shape (dim,), by conjugate gradients.
+
+    The platform's solver, mapped over trials, can stop a program on several CPU devices.
+    """
     product = partial(jnp.matmul, gram, precision=_HIGHEST)
-    found = jax.scipy.sparse.linalg.cg(product, right, tol=1e-7, maxiter=10 * right.shape[0])
-    return problem, found[0]
+    return jax.scipy.sparse.linalg.cg(product, right, tol=1e-7, maxiter=10 * right.shape[0])[0]
 
 
 def _star_squared(settings: Settings, data: Data, key: jax.Array) -> Posed:
-    problem, best = least_squares(data)
-    return Posed(problem, _squared(data, jnp.zeros_like(best)), _squared(data, best))
+    gram = jnp.einsum("csi,csj->ij", data.x, data.x, precision=_HIGHEST)
+    best = solved(gram, jnp.einsum("csi,cs->i", data.x, data.y, precision=_HIGHEST))
+    first = _squared(data, jnp.zeros_like(best))
+    return Posed(squares_problem(data), first, _squared(data, best))
 
 
 def _tree_absolute(settings: Settings, data: Data, key: jax.Array) -> Posed:

@@ -39,7 +39,7 @@ from fedjax_admm.trials.experiments._data import tuned_rows
 from fedjax_admm.trials.experiments._experiment import Experiment, Settings, Sweep
 from fedjax_admm.trials.experiments._tuning import Setting, Tuned, between, chosen_setting
 from fedjax_admm.trials.experiments.messages._by_number import ADelay, SoughtMethod
-from fedjax_admm.trials.experiments.messages._tasks import draw_data, least_squares
+from fedjax_admm.trials.experiments.messages._tasks import draw_data, solved, squares_problem
 from fedjax_admm.trials.experiments.peers._pinball import pinball_problem
 
 LAWS = ("geometric", "heavy-tailed", "lossy")
@@ -47,6 +47,7 @@ DEPTH = 100
 EXPONENT = 1.5
 LOST = 0.3
 PASSES = 3
+_HIGHEST = jax.lax.Precision.HIGHEST
 
 
 class Posed(NamedTuple):
@@ -72,7 +73,9 @@ def draw_problems(settings: Settings, mean: Any, key: jax.Array) -> dict[str, Po
     number("mean", mean, at_least=0)
     data_key, cube_key = jax.random.split(key)
     data = draw_data(settings, data_key)
-    smooth, best = least_squares(data)
+    x, y = data.x.reshape(-1, data.x.shape[-1]), data.y.ravel()
+    gram, right = (jnp.matmul(x.T, each, precision=_HIGHEST) for each in (x, y))
+    best = solved(gram, right)
     noise = cauchy_noise(number("noise", settings["noise"], at_least=0))
     sensors = count("sensors", settings["sensors"], at_least=4)
     cube = draw_localization(cube_key, noise, clients=sensors)
@@ -80,7 +83,7 @@ def draw_problems(settings: Settings, mean: Any, key: jax.Array) -> dict[str, Po
     kinks = pinball_problem(data.x, data.y, 0.5, PASSES)
     return {
         "LAD": Posed(kinks, data.best, safe_norm(data.best)),
-        "least squares": Posed(smooth, best, safe_norm(best)),
+        "least squares": Posed(squares_problem(data), best, safe_norm(best)),
         "localisation": Posed(cube, target, jnp.ones((), target.dtype)),
     }
 
