@@ -28,10 +28,10 @@ from fedjax_admm._checks import (
     having,
     is_concrete,
     number,
+    of_shape,
     positive,
     refuse,
     scalar,
-    shaped,
 )
 from fedjax_admm._pytrees import pytree_dataclass
 from fedjax_admm._threefry import one_loop, split
@@ -231,7 +231,7 @@ class Replay(_Memoryless):
 
     def check(self, shape, rounds):
         """Check that there is a mask of the right shape for every round."""
-        shaped("masks", self.masks, (None, *shape))
+        of_shape("masks", self.masks, (None, *shape))
         told = f"holds {len(self.masks)} rounds, but the run needs {rounds}"
         refuse(
             len(self.masks) < rounds, "masks", told, remedy="give more masks, or run fewer rounds"
@@ -347,4 +347,4 @@ def _bernoulli(key: jax.Array, probability: jax.Array, shape: tuple[int, ...]) -
 
 
 def _check_fits(name: str, value: jax.Array, shape: tuple[int, ...]) -> None:
-    shaped(name, value, (), shape)
+    of_shape(name, value, (), shape)

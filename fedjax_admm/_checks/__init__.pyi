@@ -43,6 +43,7 @@ from fedjax_admm._checks._values import (
     multiple as multiple,
     not_deleted as not_deleted,
     number as number,
+    of_shape as of_shape,
     one_line as one_line,
     one_of as one_of,
     real_array as real_array,
@@ -50,6 +51,5 @@ from fedjax_admm._checks._values import (
     refuse_entries as refuse_entries,
     scalar as scalar,
     shape_text as shape_text,
-    shaped as shaped,
     typed_key as typed_key,
 )

@@ -11,10 +11,10 @@ from fedjax_admm._checks._values import (
     Shape,
     is_concrete,
     number,
+    of_shape,
     one_line,
     refuse,
     refuse_entries,
-    shaped,
 )
 
 
@@ -42,7 +42,7 @@ def per_client(
     """Return a number for each client, (clients,), from () or (clients,); at least 0 by default."""
     numbers = number(name, value, **(limits or {"at_least": 0}))
     remedy = f"give one number for all {called}s, or one per {called}"
-    shaped(name, numbers, (), (clients,), remedy=remedy)
+    of_shape(name, numbers, (), (clients,), remedy=remedy)
     return jnp.broadcast_to(numbers, (clients,))
 
 
@@ -52,7 +52,7 @@ def whole_numbers(
     """Return an array of whole numbers within limits; a NumPy array unless it is one of JAX."""
     array = value if isinstance(value, jax.Array) else np.asarray(value)
     refuse(not jnp.issubdtype(array.dtype, jnp.integer), name, "must be whole numbers", value)
-    shaped(name, array, *shapes or ((None,),))
+    of_shape(name, array, *shapes or ((None,),))
     if is_concrete(array) and at_least is not None:
         host = np.asarray(array)
         wrong = (host < at_least) | (host > (host if at_most is None else at_most))
@@ -66,7 +66,7 @@ def bool_array(name: str, value: Any, *shapes: Shape) -> jax.Array:
     array = jnp.asarray(value)
     refuse(array.dtype != bool, name, f"must be True or False, but its dtype is {array.dtype}")
     if shapes:
-        shaped(name, array, *shapes)
+        of_shape(name, array, *shapes)
     return array
 
 

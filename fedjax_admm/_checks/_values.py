@@ -239,12 +239,9 @@ def batchable_key(key: Any) -> None:
     """Check that a key is one typed key whose numbers `jax.vmap` does not change."""
     typed_key(key)
     kind = str(jax.random.key_impl(key))
-    refuse(
-        kind in ("rbg", "unsafe_rbg"),
-        "key",
-        f"must not be of the kind {kind}, whose numbers under jax.vmap depend on the whole batch",
-        remedy='take one of impl="threefry2x32", the default of jax.random.key',
-    )
+    told = f"must give the same numbers in a batch, but those of the kind {kind} depend on it"
+    remedy = 'take one of impl="threefry2x32", the default of jax.random.key'
+    refuse(kind in ("rbg", "unsafe_rbg"), "key", told, remedy=remedy)
 
 
 def finite_array(name: str, value: ArrayLike, shape: tuple[int | None, ...]) -> jax.Array:
@@ -258,7 +255,7 @@ def finite_array(name: str, value: ArrayLike, shape: tuple[int | None, ...]) -> 
         floating = jnp.issubdtype(host.dtype, jnp.floating)
         dtype = jax.dtypes.canonicalize_dtype(host.dtype) if floating else default_float()
         array = _device_array(host, dtype)
-    shaped(name, array, shape)
+    of_shape(name, array, shape)
     if host is not None:
         remedy = "remove or repair that entry"
         refuse_entries(~np.isfinite(host), name, "must be finite", host, remedy)
@@ -266,7 +263,7 @@ def finite_array(name: str, value: ArrayLike, shape: tuple[int | None, ...]) -> 
     return array
 
 
-def shaped(name: str, value: Any, *shapes: Shape, remedy: str | None = None) -> None:
+def of_shape(name: str, value: Any, *shapes: Shape, remedy: str | None = None) -> None:
     """Check that an array has one of a few shapes, where None stands for any size."""
     seen = np.shape(value)
     fits = any(

@@ -54,9 +54,9 @@ from fedjax_admm._checks import (
     flag,
     is_concrete,
     number,
+    of_shape,
     real_array,
     refuse,
-    shaped,
     whole_numbers,
 )
 from fedjax_admm._pytrees import pytree_dataclass
@@ -176,7 +176,7 @@ def locate_path(
     """
     anchors = finite_array("anchors", anchors, (None, None))
     dtype = anchors.dtype
-    shaped("anchors", anchors, (None, 2), (None, 3))
+    of_shape("anchors", anchors, (None, 2), (None, 3))
     times = finite_array("times", times, (None,)).astype(dtype)
     rows = len(times)
     ranges = finite_array("ranges", ranges, (rows,)).astype(dtype)

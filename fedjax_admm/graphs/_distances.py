@@ -21,10 +21,10 @@ from fedjax_admm._checks import (
     count,
     finite_array,
     is_concrete,
+    of_shape,
     real_array,
     refuse_entries,
     scalar,
-    shaped,
     whole_numbers,
 )
 from fedjax_admm._host._programs import compiled
@@ -128,7 +128,7 @@ def gaussian_wasserstein(samples: ArrayLike, counts: ArrayLike | None = None) ->
     """
     real_array("samples", samples)
     shape = np.shape(samples)
-    shaped("samples", samples, (None, None, None))
+    of_shape("samples", samples, (None, None, None))
     num_nodes, longest, _ = shape
     numbers = _counts(counts, num_nodes, longest)
     there = jnp.arange(longest, dtype=jnp.int32)[None, :, None] < numbers[:, None, None]

@@ -23,10 +23,10 @@ from fedjax_admm._checks import (
     finite_array,
     instance,
     is_concrete,
+    of_shape,
     real_array,
     refuse,
     refuse_entries,
-    shaped,
     whole_numbers,
 )
 from fedjax_admm._plots import plot_graph
@@ -339,7 +339,7 @@ def _edge_weights(
     )
     with np.errstate(all="ignore"):
         values = kind.asarray(weights, dtype)
-    shaped("weights", values, (), (len(ends),))
+    of_shape("weights", values, (), (len(ends),))
     if concrete:
         wrong = ~((values > 0) & np.isfinite(values))
         told, remedy = "must be positive and finite", "leave out edges of weight zero"

@@ -5,7 +5,7 @@ from typing import Any
 import jax
 import jax.numpy as jnp
 
-from fedjax_admm._checks import shaped
+from fedjax_admm._checks import of_shape
 from fedjax_admm._states import RoundCount, TreeState
 from fedjax_admm.capabilities import KnownTruth
 from fedjax_admm.kernels import safe_norm
@@ -22,7 +22,7 @@ def signal_error(problem: Any, model: jax.Array) -> dict[str, jax.Array]:
     `min(||w - w*||^2, ||w + w*||^2) / ||w*||^2`: intensities cannot tell w from -w.
     """
     truth = problem.truth
-    shaped("truth", truth, (None,), remedy="use personal_error or network_error")
+    of_shape("truth", truth, (None,), remedy="use personal_error or network_error")
     distances = jnp.stack([jnp.sum((model - truth) ** 2), jnp.sum((model + truth) ** 2)])
     return {"error": jnp.min(distances) / jnp.sum(truth**2)}
 

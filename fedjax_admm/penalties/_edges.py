@@ -33,7 +33,7 @@ import numpy as np
 from jax.typing import ArrayLike
 
 from fedjax_admm import kernels
-from fedjax_admm._checks import finite_array, refuse, shaped
+from fedjax_admm._checks import finite_array, of_shape, refuse
 from fedjax_admm._pytrees import pytree_dataclass
 from fedjax_admm.kernels import sum_of_squares
 
@@ -243,7 +243,7 @@ def quadratic_difference(matrix: ArrayLike) -> Quadratic:
       The penalty; its numbers are leaves.
     """
     array = finite_array("matrix", matrix, (None, None))
-    shaped("matrix", array, array.shape[:1] * 2)
+    of_shape("matrix", array, array.shape[:1] * 2)
     host = np.asarray(array, np.float64)
     tolerance = 1e-6 * np.abs(host).max(initial=0)
     apart = np.abs(host - host.T).max(initial=0) > tolerance

@@ -4,7 +4,7 @@ from typing import Any
 
 import jax.numpy as jnp
 
-from fedjax_admm._checks import InputError, shaped
+from fedjax_admm._checks import InputError, of_shape
 from fedjax_admm.penalties._entries import (
     L1,
     Box,
@@ -72,7 +72,7 @@ def add(first: Penalty, second: Penalty) -> Sum:
     for inner, outer in ((first, second), (second, first)):
         if (type(inner), type(outer)) in _COMPOSABLE:
             if isinstance(outer, SquaredL2) and isinstance(inner, _OF_ROWS):
-                shaped(f"the weight of SquaredL2 beside {type(inner).__name__}", outer.weight, ())
+                of_shape(f"the weight of SquaredL2 beside {type(inner).__name__}", outer.weight, ())
             return Sum(inner, outer)
     known = ", ".join(sorted(f"{a.__name__}+{b.__name__}" for a, b in _COMPOSABLE))
     told = f"the prox of {type(first).__name__} + {type(second).__name__} is not known"

@@ -14,11 +14,11 @@ from fedjax_admm._checks import (
     finite_array,
     is_concrete,
     leading,
+    of_shape,
     real_array,
     refuse,
     refuse_entries,
     several,
-    shaped,
     shapes_of,
     whole_numbers,
 )
@@ -248,7 +248,7 @@ def client_rows(
     parts = {n: finite_array(f"features[{n}]", features[n], (None, None)) for n in places}
     dim = parts[places[0]].shape[1]
     for n, part in parts.items():
-        shaped(f"features[{n}]", part, (None, dim))
+        of_shape(f"features[{n}]", part, (None, dim))
         told = f"must hold at least one sample and one column, but its shape is {part.shape}"
         refuse(not part.size, f"features[{n}]", told, remedy=empty)
     sizes = np.zeros(clients, np.int32)

@@ -29,12 +29,12 @@ from fedjax_admm._checks import (
     instance,
     is_concrete,
     number,
+    of_shape,
     one_of,
     per_client,
     real_array,
     refuse,
     scalar,
-    shaped,
     squarable,
     typed_key,
 )
@@ -246,7 +246,7 @@ def networked_training(
     if jnp.issubdtype(y.dtype, jnp.floating):
         y = readable("targets", y)
     here = jnp.ones(x.shape[:2], bool) if present is None else jnp.asarray(present, bool)
-    shaped("present", here, x.shape[:2])
+    of_shape("present", here, x.shape[:2])
     samples = jnp.sum(here, 1)
     every_client("present", (samples > 0) | ~reached, "sample", _INACCESSIBLE, "node")
     shares = here.astype(x.dtype) / jnp.maximum(samples, 1).astype(x.dtype)[:, None]

@@ -8,7 +8,7 @@ import jax
 import jax.numpy as jnp
 from jax.typing import ArrayLike
 
-from fedjax_admm._checks import count, finite_array, having, scalar, shaped
+from fedjax_admm._checks import count, finite_array, having, of_shape, scalar
 from fedjax_admm._pytrees import pytree_dataclass
 from fedjax_admm.kernels import factor_residual
 
@@ -76,8 +76,8 @@ class GivenStart:
         """Return them; rows of absent users become zero."""
         users = (problem.num_clients, problem.users_per_client, self.rank)
         items = (problem.num_items, self.rank)
-        shaped("start.users", self.users, users)
-        shaped("start.items", self.items, items)
+        of_shape("start.users", self.users, users)
+        of_shape("start.items", self.items, items)
         return Factors(jnp.where(problem.here[..., None], self.users, 0), self.items)
 
 

@@ -13,7 +13,7 @@ from typing import Any, cast
 import numpy as np
 from numpy.typing import ArrayLike
 
-from fedjax_admm._checks import InputError, count, refuse, refuse_entries, shaped
+from fedjax_admm._checks import InputError, count, of_shape, refuse, refuse_entries
 
 
 @dataclass(frozen=True, eq=False)
@@ -84,7 +84,7 @@ def _array(name: str, column: Any) -> np.ndarray:
     """Return a column as an array of one axis."""
     refuse(np.ma.is_masked(column), name, "has masked entries", remedy="leave them out")
     array = np.asarray(column)
-    shaped(name, array, (None,))
+    of_shape(name, array, (None,))
     return array
 
 

@@ -29,9 +29,9 @@ from jax.typing import ArrayLike
 from fedjax_admm._checks import (
     finite_array,
     number,
+    of_shape,
     real_array,
     rising,
-    shaped,
 )
 
 
@@ -78,7 +78,7 @@ def conformal_radius(counts: ArrayLike, edges: ArrayLike, level: ArrayLike = 0.9
       InputError: the counts do not belong to the edges, or the level does not lie between 0 and 1.
     """
     edges, counts = _rising(edges), jnp.asarray(counts)
-    shaped("counts", counts, (None, len(edges) + 1))
+    of_shape("counts", counts, (None, len(edges) + 1))
     level = number("level", level, above=0, at_most=1).astype(edges.dtype)
     below = jnp.cumsum(jnp.sum(counts, 0))[:-1]
     values = (jnp.sum(counts) + counts.shape[0]).astype(edges.dtype)

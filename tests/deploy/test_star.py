@@ -194,7 +194,7 @@ def test_killed_late_and_resumed(problem, tmp_path):
 def test_keys_whose_numbers_depend_on_the_batch_are_refused(kind, problem):
     """The first client would draw other minibatches alone than among all."""
     key = jax.random.key(3, impl=kind)
-    refused = pytest.raises(fa.InputError, match=f"^key must not be of the kind {kind}")
+    refused = pytest.raises(fa.InputError, match=f"^key must .* of the kind {kind} .*threefry2x32")
     with refused:
         deploy.Study.of(solvers.fed_admm(), problem, key)
     with refused:

@@ -7,7 +7,7 @@ import jax.numpy as jnp
 import numpy as np
 from jax.typing import ArrayLike
 
-from fedjax_admm._checks import bool_array, refuse, scalar, shaped
+from fedjax_admm._checks import bool_array, of_shape, refuse, scalar
 from fedjax_admm._pytrees import pytree_dataclass
 from fedjax_admm._threefry import one_loop
 
@@ -36,7 +36,7 @@ class NamedByzantine:
 
     def draw(self, key, number):
         """Return the mask."""
-        shaped("who", self.who, (number,))
+        of_shape("who", self.who, (number,))
         return self.who
 
 

@@ -28,9 +28,9 @@ from fedjax_admm._checks import (
     flagged,
     is_concrete,
     number,
+    of_shape,
     option,
     refuse,
-    shaped,
     whole_numbers,
 )
 from fedjax_admm._pytrees import pytree_dataclass
@@ -40,7 +40,7 @@ from fedjax_admm.messages.delays._delays import Delay, Prompt, check_delay
 
 def _one_or_each(name: str, value: ArrayLike, **limits: float) -> jax.Array:
     numbers = number(name, value, **limits)
-    shaped(name, numbers, (), (None,))
+    of_shape(name, numbers, (), (None,))
     return numbers
 
 
@@ -260,7 +260,7 @@ def replay_delays(
       depth: what waits longer than this is lost; nothing is if None.
       in_order: whether no message overtakes an earlier one of its sender.
     """
-    shaped("waits", waits, (None, None))
+    of_shape("waits", waits, (None, None))
     whole, longest = _whole(waits, None, "waits")
     depth = longest if depth is None else count("depth", depth, at_least=0)
     return ReplayDelays(whole, depth, longest > depth, flag("in_order", in_order))
@@ -268,7 +268,7 @@ def replay_delays(
 
 def _each(name: str, value: jax.Array, senders: int) -> jax.Array:
     """Return one number per sender."""
-    shaped(name, value, (), (senders,))
+    of_shape(name, value, (), (senders,))
     return jnp.broadcast_to(value, (senders,))
 
 

@@ -37,9 +37,9 @@ from fedjax_admm._checks import (
     finite_array,
     is_concrete,
     number,
+    of_shape,
     refuse,
     refuse_entries,
-    shaped,
 )
 from fedjax_admm._pytrees import pytree_dataclass
 
@@ -276,13 +276,13 @@ def measured_ranges(
         if value is None:
             return jnp.ones((1, 1, 1), dtype)
         value = number(name, value, above=0).astype(dtype)
-        shaped(name, value, (), (clients,), np.shape(distances))
+        of_shape(name, value, (), (clients,), np.shape(distances))
         lone = value.shape in ((), (clients,))
         return value.reshape((-1, 1, 1) if lone else ranges.shape)
 
     def per_client(name: str, value: ArrayLike, check: Any = number, **limits: float) -> jax.Array:
         value = jnp.asarray(check(name, value, **limits), dtype)
-        shaped(name, value, (), (clients,))
+        of_shape(name, value, (), (clients,))
         return jnp.broadcast_to(value, (clients,))
 
     ratio = jnp.ones(clients, dtype) if scale is None else per_client("scale", scale, above=0)
@@ -340,7 +340,7 @@ def _cells(distances: ArrayLike, clients: int, path: bool) -> tuple[jax.Array, j
     """Return ranges (clients, times, ranges), 0 where missing, and which there are."""
     array = jnp.asarray(distances)
     several = (clients, None, None) if path else (clients, None)
-    shaped("distances", array, several[:-1], several)
+    of_shape("distances", array, several[:-1], several)
     if array.ndim == 1 or (path and array.ndim == 2):
         array = array[..., None]
     if not path:

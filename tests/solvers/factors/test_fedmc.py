@@ -570,7 +570,7 @@ def test_presets():
 )
 def test_a_start_of_another_shape_is_told(build, users, items):
     solver = build(start=fa.ratings.given_start(np.zeros(users), np.zeros(items)))
-    with pytest.raises(fa.InputError, match="start.(users|items) must have shape"):
+    with pytest.raises(fa.InputError, match=r"start.(users|items) must have shape"):
         fa.run(solver, problem_of(draw()), jax.random.key(0), rounds=1)
 
 
