@@ -66,20 +66,20 @@ def flip_labels(
     kinds = (ConsensusRegression, RobustRegression, Networked, Federated)
     kind = f"a problem with labels, one of {listed(kind.__name__ for kind in kinds)}"
     instance("problem", problem, kinds, kind)
-    honest: Any = problem
+    assert isinstance(problem, kinds)
     senders = byzantine(share, who)
     if share is not None:
         typed_key(key)
-    flipped = senders.draw(key, honest.num_clients)
+    flipped = senders.draw(key, problem.num_clients)
     if classes is not None:
         classes = count("classes", classes, at_least=2)
-    if isinstance(honest, Federated):
-        return honest.with_data(_with_data(honest.data, flipped, label, classes)), flipped
+    if isinstance(problem, Federated):
+        return problem.with_data(_with_data(problem.data, flipped, label, classes)), flipped
     told = "is for federated problems, but the labels of this problem are its targets"
     refuse(label is not None, "label", told)
-    if isinstance(honest, Networked):
-        return replace(honest, local=_with_loss(honest.local, flipped, classes)), flipped
-    return replace(honest, targets=_flipped([honest.targets], [flipped], classes)[0]), flipped
+    if isinstance(problem, Networked):
+        return replace(problem, local=_with_loss(problem.local, flipped, classes)), flipped
+    return replace(problem, targets=_flipped([problem.targets], [flipped], classes)[0]), flipped
 
 
 def _flipped(
