@@ -121,10 +121,11 @@ def key_use(
     for use in uses:
         if use.first < last and first < use.last and use.course != course:
             again = max(first, use.first) + 1
-            told = f"must be used once, but a private run has used it from round {again}"
-            told += " on for something else: the difference of both shows what the noise hides"
+            told = "must be used once, but a private run of this process has used it from round "
+            told += f"{again} on for something else: the difference of the two runs' messages shows"
             remedy = "take another, as jax.random.split gives; for synthetic data there is "
-            raise InputError(told, "key", f"{remedy}fedjax_admm.key_reuse_allowed")
+            remedy += "fedjax_admm.key_reuse_allowed"
+            raise InputError(f"{told} what the noise hides", "key", remedy)
     return KeyUse(name, first, last, course)
 
 

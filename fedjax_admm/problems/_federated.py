@@ -249,8 +249,8 @@ def _check_scalar(
 def _check_topology(topology: Any, clients: int) -> None:
     if topology is not None:
         instance("topology", topology, (Tree, Graph), "a tree or a graph of fedjax_admm")
-        kind = "num_clients" if isinstance(topology, Tree) else "num_nodes"
-        number = getattr(topology, kind)
+        on_tree = isinstance(topology, Tree)
+        number = topology.num_clients if on_tree else topology.num_nodes
         told = f"must have as many leaves or nodes as there are clients ({clients}), but it has"
         refuse(number != clients, "topology", f"{told} {number}")
 
@@ -291,11 +291,8 @@ def _check_start(problem: Federated) -> None:
     if is_concrete(problem):
         if isinstance(problem.data, StreamedData):
             problem = problem.take(jnp.zeros(1, jnp.int32))
-        values, remedy = (
-            np.asarray(_values_at_start(problem)),
-            "look at the data, or begin elsewhere",
-        )
-        told = "must be finite at the start"
+        values = np.asarray(_values_at_start(problem))
+        told, remedy = "must be finite at the start", "look at the data, or begin elsewhere"
         refuse_entries(~np.isfinite(values), "loss", told, values, remedy, ", but that of client")
 
 

@@ -227,7 +227,7 @@ def test_a_schedule_of_many_rounds_neither_overflows_nor_loses_its_first_release
     budgets = release_budgets(1.0, 100_000, 0.995)
     assert budgets[0] == pytest.approx(0.005 * math.exp(99_999 * math.log(0.995)), rel=1e-9)
     assert 1 - 1e-14 <= math.fsum(budgets) <= 1
-    with pytest.raises(InputError, match=r"tau = 0\.9 over 100000 rounds.*releases 1 to 93298 get"):
+    with pytest.raises(InputError, match=r"tau 0\.9 over 100000 rounds is too small for total ="):
         release_budgets(1.0, 100_000, 0.9)
     with pytest.raises(InputError, match="take a larger tau or fewer rounds"):
         advanced_epsilons(1.0, 1e-6, 100_000, 0.9)

@@ -17,7 +17,7 @@ from fedjax_admm.solvers.wrappers._personal import Personal
 from tests.solvers.private.cases import WITHOUT_OPTIMUM
 
 DELTA = 1e-5
-REUSED = "key must be used once, but a private run has used it from round"
+REUSED = "key must be used once, but a private run of this process has used it from round"
 
 
 @pytest.fixture(autouse=True)

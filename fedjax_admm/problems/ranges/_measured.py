@@ -347,8 +347,8 @@ def _cells(distances: ArrayLike, clients: int, path: bool) -> tuple[jax.Array, j
         array = array[:, None]
     measured = ~jnp.isnan(array)
     if is_concrete(array):
-        remedy = "give NaN for a range that is missing"
-        refuse_entries(np.isinf(array), "distances", "must be finite or NaN", array, remedy)
+        host, remedy = np.asarray(distances), "give NaN for a range that is missing"
+        refuse_entries(np.isinf(host), "distances", "must be finite or NaN", host, remedy)
         none = not np.any(np.asarray(measured))
         refuse(none, "distances", "must hold at least one range, but all entries are NaN")
     return jnp.where(measured, array, 0), measured
