@@ -11,7 +11,7 @@ import jax
 import numpy as np
 
 import fedjax_admm as fa
-from fedjax_admm.trials import ChunkStore, load, monte_carlo
+from fedjax_admm.trials import load, monte_carlo
 
 
 def trial(key):
@@ -28,7 +28,7 @@ def main() -> None:
     names += ("filelock", "flatbuffers", "pyarrow")
     print(", ".join(f"{name} {metadata.version(name)}" for name in names))
     with tempfile.TemporaryDirectory() as folder:
-        store, key = ChunkStore(Path(folder) / "chunks"), jax.random.key(0)
+        store, key = Path(folder) / "chunks", jax.random.key(0)
         first, again = (
             monte_carlo(trial, key, 16, batch=2, chunk=8, store=store, progress=False)
             for _ in range(2)

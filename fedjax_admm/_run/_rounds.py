@@ -19,7 +19,6 @@ from jax.typing import ArrayLike
 
 from fedjax_admm._checks import count, multiple, scalar
 from fedjax_admm._host._programs import compiled
-from fedjax_admm._run._checkpoints import opened_checkpoint
 from fedjax_admm._run._checks import checked_call
 from fedjax_admm._run._estimates import with_static
 from fedjax_admm._run._key_uses import key_use
@@ -118,6 +117,8 @@ def run(
 
     blocks: dict[str, Any] = {}
     if checkpoint is not None:
+        from fedjax_admm._run._checkpoints import opened_checkpoint
+
         blocks = opened_checkpoint(checkpoint, checkpoint_every, arguments, measure, every, rounds)
     done = blocks.get("done")
     left = rounds if done is None else rounds - done.trace["round"].shape[0] * every

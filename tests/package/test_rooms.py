@@ -39,7 +39,7 @@ STOREYS = (
     ("fedjax_admm.deploy", "fedjax_admm.direct", "fedjax_admm.testing"),
     ("fedjax_admm.trials.waiting",),
     ("fedjax_admm.trials.engine", "fedjax_admm.trials.tables"),
-    ("fedjax_admm.trials.results", "fedjax_admm.trials.limits"),
+    ("fedjax_admm.trials.results",),
     ("fedjax_admm.trials.figures",),
     ("fedjax_admm.trials.experiments", "fedjax_admm.trials.solve"),
     ("fedjax_admm.trials.running", "fedjax_admm.trials.report"),

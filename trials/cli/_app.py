@@ -3,7 +3,11 @@
 They import what they need themselves, so that help and most mistakes come at once.
 """
 
+from typing import Any
+
 import typer
+from typer.core import TyperGroup
+from typer.main import get_group
 
 from fedjax_admm.trials.cli._deploy import client, middle, server, simulate
 from fedjax_admm.trials.cli._doctor import doctor
@@ -12,8 +16,6 @@ from fedjax_admm.trials.cli._new import new_experiment, new_kernel, new_solver
 from fedjax_admm.trials.cli._options import Command
 from fedjax_admm.trials.cli._results import compare_runs, plot, report, summary
 from fedjax_admm.trials.cli._run import run
-from fedjax_admm.trials.cli._solve import add_family
-from fedjax_admm.trials.solve import FAMILIES
 
 app = typer.Typer(
     add_completion=False,
@@ -61,9 +63,31 @@ for _name, _command in {
 }.items():
     _deploy.command(_name, cls=Command)(_command)
 
+
+class Families(TyperGroup):
+    """The families of `solve`, which are imported when they are asked for."""
+
+    def list_commands(self, ctx: Any) -> list[str]:
+        """Return their names."""
+        self._add()
+        return super().list_commands(ctx)
+
+    def get_command(self, ctx: Any, cmd_name: str) -> Any:
+        """Return the command of a name, if there is one."""
+        self._add()
+        return super().get_command(ctx, cmd_name)
+
+    def _add(self) -> None:
+        if not self.commands:
+            from fedjax_admm.trials.cli._solve import families
+
+            self.commands.update(get_group(families()).commands)
+
+
 _solve = typer.Typer(
-    no_args_is_help=True, rich_markup_mode=None, help="Solve one problem of your own, from a file."
+    cls=Families,
+    no_args_is_help=True,
+    rich_markup_mode=None,
+    help="Solve one problem of your own, from a file.",
 )
 app.add_typer(_solve, name="solve")
-for _family in FAMILIES:
-    add_family(_solve, _family)

@@ -11,6 +11,14 @@ from fedjax_admm.trials.cli import _environment as environment
 from fedjax_admm.trials.cli._options import Command, NoCache, Overwrite, folder_name
 
 
+def families() -> typer.Typer:
+    """Return an app with the command of every family."""
+    app = typer.Typer(rich_markup_mode=None)
+    for family in solve.FAMILIES:
+        add_family(app, family)
+    return app
+
+
 def add_family(app: typer.Typer, family: type[solve.Settings]) -> None:
     """Add the command of a family, whose options are the fields of its settings."""
 

@@ -7,7 +7,7 @@ many trials as take `CHUNK_SECONDS`.
 """
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Any, NamedTuple
 
 import jax
@@ -121,6 +121,30 @@ class Pace:
         if not self._given and left <= min(self._most, 1.5 * self._wanted):
             return left
         return min(left, self._wanted)
+
+    def spans(self, gaps: Iterable[range]) -> Iterator[range]:
+        """Yield what is computed together; how much it is, is asked when it is wanted."""
+        for gap in gaps:
+            first = gap.start
+            while first < gap.stop:
+                length = self.length(gap.stop - first)
+                yield range(first, first + length)
+                first += length
+
+
+def gaps_between(spans: Iterable[Sequence[int]], trials: int) -> list[range]:
+    """Return the trials that are not there.
+
+    Args:
+      spans: the first of some trials that are there, and the one after their last; in their order.
+      trials: how many are wanted.
+    """
+    gaps, reached = [], 0
+    for first, stop in [*spans, (trials, trials)]:
+        if reached < first:
+            gaps.append(range(reached, first))
+        reached = max(reached, stop)
+    return gaps
 
 
 def runs_in_lanes(program: ClosedJaxpr, width: int, device: Any) -> bool:

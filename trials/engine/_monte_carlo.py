@@ -41,9 +41,8 @@ from fedjax_admm.trials import waiting
 from fedjax_admm.trials.engine import hosts
 from fedjax_admm.trials.engine._compilation import compilation
 from fedjax_admm.trials.engine._interruptions import Interruption, held_back
-from fedjax_admm.trials.engine._layout import Layout, Pace, plan
+from fedjax_admm.trials.engine._layout import Layout, Pace, gaps_between, plan
 from fedjax_admm.trials.engine._program import Lowered, Program, compile_trials, lower_trials
-from fedjax_admm.trials.engine._spans import gaps_between, paced
 from fedjax_admm.trials.engine._trial import Trial, traced
 from fedjax_admm.trials.engine._work import announcement, check_time
 
@@ -128,8 +127,7 @@ class Plan:
     identity: dict[str, Any]  # what makes the trials: program, key, width, versions, devices
     ready: Program | None  # None where nothing is missing
     compile_seconds: float
-    devices: int  # over which trials are spread
-    sized: bool  # whether the chunks have a given size
+    pace: Pace
     long: str | None  # a sentence on how long it takes, if that is long
     chunks: Chunks | None
 
@@ -269,11 +267,9 @@ def planned(
     layout, seconds = lowered.layout, lowered.seconds
     if ready is not None:
         layout, seconds = ready.layout, ready.compile_seconds
-    first = Pace(layout, devices, given=chunk is not None).length(left)
-    return Plan(
-        *(trials, parts, missing, layout, identity, ready, seconds, devices, chunk is not None),
-        *(announcement(one.program, left, first), chunks),
-    )
+    pace = Pace(layout, devices, given=chunk is not None)
+    long = announcement(one.program, left, pace.length(left))
+    return Plan(trials, parts, missing, layout, identity, ready, seconds, pace, long, chunks)
 
 
 @_usually()
@@ -297,8 +293,7 @@ def computed(plan: Plan, *, progress: bool = True) -> MonteCarlo:
     holding = nullcontext(Interruption()) if plan.chunks is None else held_back()
     with holding as interruption, _ticker(plan.trials, plan.trials - left, progress) as tick:
         if plan.ready is not None and plan.missing:
-            pace = Pace(plan.layout, plan.devices, given=plan.sized)
-            run, transfer = _filled(plan.ready, plan.missing, pace, keep, tick, interruption)
+            run, transfer = _filled(plan.ready, plan.missing, plan.pace, keep, tick, interruption)
     seconds = Seconds(plan.compile_seconds, run, transfer)
     return MonteCarlo(plan.parts.joined, plan.layout, seconds, left, plan.program)
 
@@ -322,7 +317,7 @@ def _filled(
     def stopping() -> bool:
         return failure is not None or interruption.asked
 
-    spans = paced(missing, pace)
+    spans = pace.spans(missing)
     following = next(spans, None)
     begun = None if following is None else program.begin(following.start, len(following))
     while following is not None and begun is not None:

@@ -1,10 +1,11 @@
-"""How much memory devices have, and how much a compiled program takes."""
+"""How much memory devices have, and how much arrays and compiled programs take."""
 
 from typing import Any
 
 import jax
 
-from fedjax_admm._host._memory import host_bytes
+from fedjax_admm._checks import InputError
+from fedjax_admm._host._memory import host_bytes, shown
 
 
 def free_bytes(device: Any) -> int | None:
@@ -34,3 +35,17 @@ def program_bytes(compiled: Any) -> int:
         + analysis.temp_size_in_bytes
         - analysis.alias_size_in_bytes
     )
+
+
+def check_memory(what: str, size: int, remedy: str) -> None:
+    """Check that so many bytes, such as of "the problem of a trial", fit into the free memory."""
+    devices = jax.local_devices()
+    free = free_bytes(devices[0])
+    if free is not None and size > free * len(devices):
+        told = f"{what} needs {shown(size)}, but {shown(free * len(devices))} is free"
+        raise InputError(told, value=size, remedy=remedy)
+
+
+def tree_bytes(tree: Any) -> int:
+    """Return the size of all arrays of a pytree, which may be shapes alone."""
+    return sum(leaf.size * leaf.dtype.itemsize for leaf in jax.tree.leaves(tree))

@@ -18,7 +18,8 @@ import numpy as np
 from fedjax_admm._checks import InputError, count, default_float, listed, number, one_line
 from fedjax_admm._threefry import one_loop
 from fedjax_admm.traffic import Traffic
-from fedjax_admm.trials import figures, limits
+from fedjax_admm.trials import figures
+from fedjax_admm.trials.engine import memory
 from fedjax_admm.trials.experiments._methods import (
     Method,
     recorded_rounds,
@@ -62,6 +63,7 @@ def whole(name: str, values: Iterable[float]) -> list[int]:
 ROUNDS = "rounds"
 """The settings that `problem` and `methods` get hold the number of rounds under this name."""
 
+_SMALLER = "take fewer, or smaller settings"
 _MOST_VALUES = 1000  # of a sweep: each is traced and checked by itself
 _LARGEST = 2**31 - 1  # sizes are int32
 
@@ -206,23 +208,16 @@ class Experiment:
                 _check_swept(name, text, settings[name])
         return settings
 
-    def check_memory(self, settings: Settings, rounds: int) -> None:
-        """Check from shapes that a trial's problem fits into memory."""
-        values = settings[self.sweep.name]
-        remedy = "take fewer, or smaller settings"
+    def _problem_shapes(self, settings: Settings, value: Any) -> Any:
         try:
-            problem = self._problem_shapes({**settings, ROUNDS: rounds}, values[0])
+            key = jax.random.key(0)
+            return jax.eval_shape(lambda key: self.problem(settings, value, key), key)
         except (MemoryError, OverflowError, jax.errors.JaxRuntimeError):
             raise InputError(
                 f"the arrays of a trial of {self.name} with these settings are larger than any "
                 "memory",
-                remedy=remedy,
+                remedy=_SMALLER,
             ) from None
-        size = limits.tree_bytes(problem) * len(values)
-        limits.check_memory(f"the problem of a trial of {self.name}", size, remedy)
-
-    def _problem_shapes(self, settings: Settings, value: Any) -> Any:
-        return jax.eval_shape(lambda key: self.problem(settings, value, key), jax.random.key(0))
 
     def trial(self, settings: Settings, rounds: int) -> Callable[[jax.Array], dict]:
         """Return the pure function of one trial: key -> arrays "method/metric", (sweep, round)."""
@@ -275,13 +270,15 @@ class Experiment:
     def traffic(self, settings: Settings, rounds: int | None = None) -> dict[str, Traffic | None]:
         """Return the message sizes of every method at the largest value, from shapes alone.
 
-        Every swept value goes through the builders here, where they can see and check it: inside
-        the trial it is a tracer.
+        Every swept value goes through the builders here, where they can see and check it (inside
+        the trial it is a tracer), and the problem of a trial has to fit into memory.
         """
         settings = {**settings, ROUNDS: self.rounds if rounds is None else rounds}
-        sizes = {}
+        size, sizes = 0, {}
         for value in sorted(settings[self.sweep.name]):
             problem = self._problem_shapes(settings, value)
+            size += memory.tree_bytes(problem)
+            memory.check_memory(f"the problem of a trial of {self.name}", size, _SMALLER)
             methods = self._methods(settings, value)
             sizes = {name: method.traffic(problem) for name, method in methods.items()}
         return sizes

@@ -1,19 +1,15 @@
-from fedjax_admm.trials.results._arrays import (
-    DETAILS as DETAILS,
-    NONFINITE_ROUND as NONFINITE_ROUND,
-)
-from fedjax_admm.trials.results._collection import collected as collected
 from fedjax_admm.trials.results._comparison import (
     Comparison as Comparison,
     ComparisonRow as ComparisonRow,
     compare as compare,
     compare_results as compare_results,
 )
-from fedjax_admm.trials.results._configuration import check_configuration as check_configuration
 from fedjax_admm.trials.results._contract import (
     ARRAYS as ARRAYS,
     CONFIG as CONFIG,
+    DETAILS as DETAILS,
     MESSAGES as MESSAGES,
+    NONFINITE_ROUND as NONFINITE_ROUND,
     SUMMARY as SUMMARY,
     Results as Results,
 )
@@ -22,7 +18,11 @@ from fedjax_admm.trials.results._overview import (
     OverviewRow as OverviewRow,
     overview as overview,
 )
-from fedjax_admm.trials.results._reading import load as load
+from fedjax_admm.trials.results._reading import (
+    check_configuration as check_configuration,
+    collected as collected,
+    load as load,
+)
 from fedjax_admm.trials.results._summaries import (
     Difference as Difference,
     Summary as Summary,

@@ -19,13 +19,17 @@ from fedjax_admm._checks import InputError, listed
 from fedjax_admm._frames import optional
 from fedjax_admm._host._files import write_arrays, write_text
 from fedjax_admm._host._store import CONFIG as CONFIG
-from fedjax_admm.trials.results._arrays import DETAILS, NONFINITE_ROUND, ROUND, SWEEP
-from fedjax_admm.trials.results._configuration import FINISHED
 from fedjax_admm.trials.results._frames import trials_dataset, trials_frame
 from fedjax_admm.trials.results._summaries import summarize
 from fedjax_admm.trials.tables._cells import csv_text
 
 ARRAYS, SUMMARY = "trials.npz", "summary.csv"  # the files of a run
+FINISHED = "finished"  # of a configuration: its `status`
+DETAILS = "details"
+"""The group of arrays that a figure shows besides metrics."""
+NONFINITE_ROUND = "first_nonfinite_round"
+"""The group of arrays that say when a trial stopped being finite."""
+SWEEP, ROUND = "sweep", "round"
 MESSAGES = "messages"
 """The array that says how many messages a method sent."""
 _COLUMNS = (

@@ -7,19 +7,54 @@ or not there, so that nobody is locked out.
 """
 
 import shlex
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
-from fedjax_admm._checks import InputError
+from fedjax_admm._checks import InputError, listed, shape_text
 from fedjax_admm._host._files import read_archive, read_json
 from fedjax_admm._host._store import CHUNKS, Chunks
-from fedjax_admm.trials.results._arrays import DETAILS, NONFINITE_ROUND, ROUND, SWEEP, defects
-from fedjax_admm.trials.results._collection import collected, rounds_of_records
-from fedjax_admm.trials.results._configuration import FINISHED, check_configuration, damaged
-from fedjax_admm.trials.results._contract import ARRAYS, CONFIG, Results, stored_arrays
+from fedjax_admm.traffic import Traffic, totals
+from fedjax_admm.trials.results._contract import (
+    ARRAYS,
+    CONFIG,
+    DETAILS,
+    FINISHED,
+    MESSAGES,
+    NONFINITE_ROUND,
+    ROUND,
+    SWEEP,
+    Results,
+    stored_arrays,
+)
+
+RESTORE = "put back what the run wrote, or run it again into another folder"
+
+_REQUIRED = (
+    *("experiment", "source", "digest", "title", "statement", "parameter", "parameter_label"),
+    *("metrics", "methods", "trials", "rounds", "seed", "settings", "data", "devices_per_trial"),
+    *("x64", "quick", "traffic", "versions", "device", "partitioned", "width", "chunk", "status"),
+)
+
+
+def check_configuration(path: Path, config: Mapping[str, Any]) -> None:
+    """Check that `config.json`, of a finished or an unfinished run, holds all that is read of it.
+
+    Args:
+      path: of the file, for the message.
+      config: what was read from it.
+    """
+    missing = [name for name in _REQUIRED if name not in config]
+    if missing:
+        few = missing if len(missing) <= 4 else [*missing[:3], f"{len(missing) - 3} more"]
+        raise damaged(path, f"it lacks {listed(few)}")
+
+
+def damaged(path: Path, defect: str) -> InputError:
+    """Return the mistake that a file is not what the run wrote."""
+    return InputError(f"{path} is not what a run writes: {defect}", value=path, remedy=RESTORE)
 
 
 def load(folder: str | Path, *, unfinished: bool = False) -> Results:
@@ -103,3 +138,68 @@ def _so_far(folder: Path, config: Mapping[str, Any]) -> Results:
     for defect in defects({**config, "trials": trials}, stored_arrays(results)):
         raise damaged(path, defect)
     return results
+
+
+def defects(config: Mapping[str, Any], arrays: Mapping[str, np.ndarray]) -> Iterator[str]:
+    """Yield the defects of arrays, in words that go on after the name of their file.
+
+    Args:
+      config: a configuration that has been checked.
+      arrays: all that the file holds.
+    """
+    missing = [name for name in (SWEEP, ROUND) if name not in arrays]
+    if missing:
+        yield f"it lacks {listed(missing)}"
+        return
+    swept = len(config["settings"][config["parameter"]])
+    shape = (swept, config["trials"], arrays[ROUND].size)
+    for name, array in arrays.items():
+        group = name.partition("/")[0]
+        wanted = {SWEEP: shape[:1], ROUND: shape[2:], NONFINITE_ROUND: shape[:2]}.get(group, shape)
+        if group != DETAILS and array.shape != wanted:
+            yield f"{name!r} must have shape {shape_text(wanted)}, but it has {array.shape}"
+
+
+def collected(
+    config: Mapping[str, Any], arrays: Mapping[str, np.ndarray], rounds: np.ndarray
+) -> Results:
+    """Return the results of trials: their axes in the contract's order, messages as numbers sent.
+
+    Args:
+      config: the configuration of their run.
+      arrays: by "method/metric", with axes (trial, sweep, round).
+      rounds: how many rounds are done at each record, shape (round,), int.
+    """
+    found: dict[str, np.ndarray] = {}
+    nonfinite: dict[str, np.ndarray] = {}
+    compressed = any(sizes and sizes["up_bits"] is not None for sizes in config["traffic"].values())
+    for method, sizes in config["traffic"].items():
+        for name, values in arrays.items():
+            owner, _, metric = name.rpartition("/")
+            if owner != method:
+                continue
+            values = np.swapaxes(values, 0, 1)
+            if metric == NONFINITE_ROUND:
+                nonfinite[method] = values
+            elif metric == MESSAGES:
+                sent = totals(Traffic(**sizes), values, rounds)
+                found |= {f"{method}/numbers_up": sent.up, f"{method}/numbers_down": sent.down}
+                if compressed:
+                    found |= {
+                        f"{method}/bits_up": sent.up_bits,
+                        f"{method}/bits_down": sent.down_bits,
+                    }
+            else:
+                found[name] = values
+    sweep = np.asarray(config["settings"][config["parameter"]], np.float64)
+    return Results(config, sweep, rounds, found, nonfinite)
+
+
+def rounds_of_records(rounds: int, records: int) -> np.ndarray:
+    """Return how many rounds are done at each record, from their number alone, shape (records,).
+
+    A run records every `k` rounds and at its end, ceil(rounds / k) times; where `k` divides the
+    rounds or is itself ceil(rounds / n), it follows from that number as ceil(rounds / records).
+    """
+    every = -(-rounds // records)
+    return np.minimum(every * np.arange(1, records + 1), rounds)

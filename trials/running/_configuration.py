@@ -46,7 +46,6 @@ def configuration(experiment: Experiment, request: Request) -> dict[str, Any]:
     settings = experiment.resolve(request.settings or {})
     rounds = count("rounds", sizes["rounds"])
     trials = count("trials", sizes["trials"])
-    experiment.check_memory(settings, rounds)
     traffic = experiment.traffic(settings, rounds)
     statement, data = experiment.words(settings, rounds)
     device = jax.local_devices()[0]

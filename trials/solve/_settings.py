@@ -69,7 +69,7 @@ class Settings(abc.ABC):
 
     def check_memory(self, what: str, numbers: float, remedy: str) -> None:
         """Check that so many numbers fit into memory; options stand in braces in the texts."""
-        from fedjax_admm.trials import limits
+        from fedjax_admm.trials.engine import memory as limits
 
         try:
             limits.check_memory(what, int(numbers * (8 if self.wide else 4)), remedy)

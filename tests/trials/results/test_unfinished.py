@@ -8,7 +8,7 @@ import pytest
 from fedjax_admm._checks import InputError
 from fedjax_admm.trials import figures, results
 from fedjax_admm.trials.experiments._methods import recorded_rounds, recording_interval
-from fedjax_admm.trials.results._collection import rounds_of_records
+from fedjax_admm.trials.results._reading import rounds_of_records
 from tests.trials.results.made import begun_like, edit, finished_run
 from tests.trials.small import EXPERIMENT
 
