@@ -183,7 +183,7 @@ def check_own(folder: Path, names: Iterable[str], argument: str = "out") -> None
 
 
 def _taken(told: str, path: Path, argument: str) -> InputError:
-    remedy = f"move it away, choose another {{{argument}}}, or have it replaced with {{overwrite}}"
+    remedy = f"choose another {{{argument}}}, or have it replaced with {{overwrite}}"
     return InputError(told, value=path, remedy=remedy, others=[argument, "overwrite"])
 
 

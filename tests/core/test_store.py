@@ -157,7 +157,7 @@ def test_a_file_of_somebody_else_is_not_replaced_unless_it_is_asked_for(tmp_path
             store.publish(stage, tmp_path, **options)
 
     for write in (rewrite, lambda: written(tmp_path, {"b.csv": "ours"})):
-        with pytest.raises(InputError, match=r"b\.csv is not of this result: .* move it"):
+        with pytest.raises(InputError, match=r"b\.csv is not of this result: .* choose another"):
             write()
         assert snapshot(tmp_path) == before
     rewrite(overwrite=True)
