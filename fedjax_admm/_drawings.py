@@ -36,10 +36,8 @@ def graph_positions(
     names, sizes = np.unique(labels, return_counts=True)
     places = np.zeros((num_nodes, 2))
     corner, shelf, width = np.zeros(2), 0.0, 1.6 * np.sqrt(sizes[sizes > 1].sum())
-    for name in names[np.argsort(-sizes, kind="stable")]:
+    for name in names[np.argsort(-sizes, kind="stable")][: np.sum(sizes > 1)]:
         members = np.flatnonzero(labels == name)
-        if len(members) == 1:
-            continue
         side = np.sqrt(len(members))
         if corner[0] > 0 and corner[0] + side > width:
             corner, shelf = np.array([0.0, corner[1] - 1.2 * shelf]), 0.0

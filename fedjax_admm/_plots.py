@@ -1,7 +1,5 @@
 """Figures of runs, graphs and trees; matplotlib is imported when one is drawn."""
 
-import base64
-import io
 import warnings
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
@@ -13,21 +11,9 @@ from fedjax_admm._drawings import COLOURS, graph_positions, tree_positions
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
-    from matplotlib.figure import Figure
 
 _COUNTS = ("round", "messages")  # of a trace, besides what was measured
 _LINES = ("-", "--", ":", "-.")
-
-
-def svg_address(figure: "Figure") -> str:
-    """Return a figure as the address of an SVG image; the same figure gives the same address."""
-    import matplotlib
-
-    file = io.BytesIO()
-    with warnings.catch_warnings(), matplotlib.rc_context({"svg.hashsalt": "fedjax-admm"}):
-        warnings.filterwarnings("ignore", r"Glyph \d+ .* missing from", UserWarning)
-        figure.savefig(file, format="svg", metadata={"Date": None})
-    return f"data:image/svg+xml;base64,{base64.b64encode(file.getvalue()).decode()}"
 
 
 def plot_trace(
@@ -137,16 +123,9 @@ def plot_ellipses(region: Any, axes: "Axes | None", style: Mapping[str, Any]) ->
     squares, directions = np.linalg.eigh(matrices)
     widths = 2 * np.sqrt(squares * np.asarray(region.threshold, np.float64).reshape(-1, 1))
     angles = np.degrees(np.arctan2(directions[:, 1, 1], directions[:, 0, 1]))
-    collection = EllipseCollection(
-        widths[:, 1],
-        widths[:, 0],
-        angles,
-        units="xy",
-        offsets=centres,
-        offset_transform=axes.transData,
-        **{"facecolors": "none", "edgecolors": COLOURS[0], "linewidths": 0.8, **style},
-    )
-    axes.add_collection(collection)
+    look = {"facecolors": "none", "edgecolors": COLOURS[0], "linewidths": 0.8, **style}
+    place: Any = {"units": "xy", "offsets": centres, "offset_transform": axes.transData}
+    axes.add_collection(EllipseCollection(widths[:, 1], widths[:, 0], angles, **place, **look))
     reach = widths.max(1)[:, None] / 2
     axes.update_datalim(np.concatenate([centres - reach, centres + reach]))
     axes.autoscale_view()

@@ -33,6 +33,7 @@ from fedjax_admm.trials.figures._saving import (
     picture_format as picture_format,
     save_figure as save_figure,
     save_picture as save_picture,
+    svg_address as svg_address,
     write_figure as write_figure,
 )
 from fedjax_admm.trials.figures._style import (

@@ -34,19 +34,20 @@ def figure_caption(figure: "Figure", results: Results) -> str:
     config = results.config
     data = str(config.get("data", "drawn"))
     drawn = "data are drawn anew in every trial" if data == "drawn" else f"data: {data}"
-    words = "\n".join(
-        [axes.get_title() for axes in panels_of(figure)]
-        + [legend.get_title().get_text() for legend in figure.legends]
-    )
-    bands = {meaning: f"“{said}”" for said, meaning in _BANDS.items() if said in words}
+    panels, legends = _panels(figure), _legends(figure)
+    shown = "\n".join([*panels, *legends])
     return _joined(
         [
             f"{config['title']} (experiment {config['experiment']})",
-            *_panels(figure),
-            *(f"{said} stands for {meaning}" for meaning, said in bands.items()),
-            *_legends(figure),
+            *panels,
+            *(
+                f"“{said}” stands for {meaning}"
+                for said, meaning in _BANDS.items()
+                if said in shown
+            ),
+            *legends,
             f"{results.run_in_words}; {drawn}",
-            *([f"After {config['paper']}"] if config.get("paper") else []),
+            f"After {config['paper']}" if config.get("paper") else "",
         ]
     )
 

@@ -102,17 +102,17 @@ def progress_figure(results: Results) -> "Figure":
     """
     whole = _lines.everything(results)
     metrics = ["error", *(("fresh_error", "objective", "training_error") if whole else ())]
-    shown = [*((each, _lines.ROUNDS) for each in metrics), ("error", _lines.SENT)]
-    shown += [("error", _lines.CLOCK)] * whole
-    figure, grid = _style.panels(1 + whole, 2 + whole, width=5.8 - whole, sharey=not whole)
+    costs = [_lines.SENT, _lines.CLOCK][: 1 + whole]
+    looks = [{"metric": each, "against": _lines.ROUNDS} for each in metrics]
+    looks += [{"metric": "error", "against": cost, "log": "x"} for cost in costs]
     styles = _style.distinct_styles(results.methods)
     moving = {name: name for name in styles if results.has(name, "numbers_up")}
-    for axes, (metric, cost) in zip(grid.flat, shown, strict=True):
-        _lines.draw(axes, results, metric, styles, moving, against=cost)
-        for name, style in styles.items():
-            if name not in moving and results.has(name, metric):
-                level = _lines.last(results, name, metric).mean[0]
-                look = {**style, "marker": "", "linewidth": 1.4}
-                axes.axhline(level, label=_style.readable(name), **look)
-        _style.logarithmic(axes, "" if cost == _lines.ROUNDS else "x")
+    figure, grid = _style.panels(1 + whole, 2 + whole, width=5.8 - whole, sharey=not whole)
+    for axes, look in zip(grid.flat, looks, strict=True):
+        _lines.draw(axes, results, styles=styles, named=moving, **look)
+        for name in (each for each in styles if each not in moving):
+            if results.has(name, look["metric"]):
+                level = _lines.last(results, name, look["metric"]).mean[0]
+                style = {**styles[name], "marker": "", "linewidth": 1.4}
+                axes.axhline(level, label=_style.readable(name), **style)
     return _style.finish(figure, results)

@@ -1,6 +1,5 @@
 """A forest plot of paired differences: one row per method and swept value, and the line of zero."""
 
-import math
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -75,7 +74,11 @@ def differences_figure(comparison: Comparison) -> "Figure":
     axes.set_ylim(max(ticks) + 0.6, -0.8)
     axes.tick_params("y", length=0)
     axes.grid(True, axis="x", linewidth=0.4, alpha=0.6)
-    how = _spread(axes, np.array([row.difference.mean for row in comparison.rows]))
+    sizes = np.abs(_style.drawable([row.difference.mean for row in comparison.rows]))
+    sizes, how = sizes[sizes > 0], ""  # without NaN
+    if sizes.size and np.max(sizes) > _APART * (middle := np.median(sizes)):
+        axes.set_xscale("symlog", linthresh=middle)
+        how = f" (logarithmic beyond ±{middle:.1g})"
     axes.set_xlabel(
         f"{_style.caption(f'difference in {comparison.label}')}{how}\n"
         "left of zero is smaller; thick: standard error, thin: 95 % interval"
@@ -83,17 +86,6 @@ def differences_figure(comparison: Comparison) -> "Figure":
     axes.set_ylabel(_style.caption(comparison.parameter))
     figure.suptitle(_style.caption(comparison.title, 2 * 80).replace("; ", "\n"), fontsize=10)
     return figure
-
-
-def _spread(axes, means: np.ndarray) -> str:
-    """Make the axis logarithmic on both sides of zero where it has to be; say so."""
-    sizes = np.abs(_style.drawable(means))
-    sizes = sizes[np.isfinite(sizes) & (sizes > 0)]
-    if not sizes.size or np.max(sizes) <= _APART * np.median(sizes):
-        return ""
-    linear = 10.0 ** math.floor(math.log10(np.min(sizes[sizes >= np.median(sizes) / _APART])))
-    axes.set_xscale("symlog", linthresh=linear)
-    return f" (logarithmic beyond ±{linear:g})"
 
 
 def paired_figure(results: Results, *, metric: str) -> "Figure":

@@ -40,24 +40,25 @@ def letters_of(panels: int) -> list[str]:
     return [*ascii_lowercase, *pairs][:panels]
 
 
+def _spec(axes: "Axes") -> Any:
+    return axes.get_subplotspec()
+
+
 def _place(axes: "Axes") -> tuple[int, int]:
-    spec: Any = axes.get_subplotspec()
-    return spec.rowspan.start, spec.colspan.start
+    return _spec(axes).rowspan.start, _spec(axes).colspan.start
 
 
 def hide_shared(figure: "Figure") -> None:
     """Hide a label that the panel on the left or below has too, and the ticks of a shared axis."""
     placed = {_place(axes): axes for axes in panels_of(figure)}
     for (row, column), axes in placed.items():
-        near = {"y": (placed.get((row, column - 1)), "left")}
-        near["x"] = (placed.get((row + 1, column)), "bottom")
-        for name, (other, side) in near.items():
-            mine, its = (getattr(each, f"{name}axis", None) for each in (axes, other))
-            alike = its is not None and its.get_label_text() == mine.get_label_text()
-            mine.label.set_visible(not alike)
-            joined = getattr(axes, f"get_shared_{name}_axes")().joined
-            shared = other is not None and joined(axes, other)
-            axes.tick_params(name, which="both", **{f"label{side}": not shared})
+        near = {("y", "left"): (row, column - 1), ("x", "bottom"): (row + 1, column)}
+        for (name, side), place in near.items():
+            other, label = placed.get(place, axes), getattr(axes, f"{name}axis").label
+            its = getattr(other, f"{name}axis").label
+            label.set_visible(other is axes or its.get_text() != label.get_text())
+            joined = getattr(axes, f"get_shared_{name}_axes")().joined(axes, other)
+            axes.tick_params(name, which="both", **{f"label{side}": other is axes or not joined})
 
 
 def add_legend(
@@ -78,16 +79,10 @@ def add_legend(
     fitting = int(room / (_LETTER * max(map(len, shown)) + _HANDLE))
     rows = math.ceil(len(shown) / max(fitting, 1))
     heading = _wrapped(title, room)
-    legend = figure.legend(
-        list(shown.values()),
-        list(shown),
-        loc="outside lower center",
-        ncols=math.ceil(len(shown) / rows),
-        title=heading or None,
-        fontsize=size,
-        title_fontsize=size,
-        frameon=False,
-    )
+    place: Any = {"loc": "outside lower center", "ncols": math.ceil(len(shown) / rows)}
+    look: Any = {"fontsize": size, "title_fontsize": size, "title": heading or None}
+    handles, names = list(shown.values()), list(shown)
+    legend = figure.legend(handles, names, frameon=False, **place, **look)
     legend.get_title().set_multialignment("center")
     return rows + (heading.count("\n") + 1 if heading else 0)
 
@@ -120,10 +115,7 @@ def restyle(figure: "Figure", style: FigureStyle) -> None:
     names = letters_of(len(panels)) if style.lettered and len(panels) > 1 else []
     for letter, axes in zip(names, panels, strict=False):
         axes.set_title(f"({letter}) {axes.get_title()}", fontsize=style.letters)
-    rows: dict[int, float] = {}
-    for axes in panels:
-        row = _place(axes)[0]
-        rows[row] = max(rows.get(row, 0), _fit(axes, room / columns))
+    heights = [_fit(axes, room / columns) for axes in panels]
     figure.set_figwidth(style.width)
     for legend in list(figure.legends):
         texts = [text.get_text() for text in legend.get_texts()]
@@ -131,7 +123,8 @@ def restyle(figure: "Figure", style: FigureStyle) -> None:
         heading = legend.get_title().get_text().replace("\n", " ")
         legend.remove()
         lines += 1 + add_legend(figure, shown, heading, max(_SMALL * style.letters, _SMALLEST))
-    tall, page = sum(rows.values()), _POINTS * style.height / style.letters - _LINE * lines
+    tall = sum(max(heights[i : i + columns]) for i in range(0, len(panels), columns))
+    page = _POINTS * style.height / style.letters - _LINE * lines
     tall = max(min(tall, page), 0.7 * tall) or _HIGHEST  # lower panels rather than a taller page
     figure.set_figheight((tall + _LINE * lines) * style.letters / _POINTS)
 
@@ -156,10 +149,9 @@ def _stack(figure: "Figure", panels: "list[Axes]", room: float) -> int:
     """Lay the panels into as many columns as there is room for; return how many those are."""
     from matplotlib.gridspec import GridSpec
 
-    grids = {id(grid): grid for axes in panels if (grid := _grid(axes))}
-    if len(grids) != 1:
-        return max(len(panels), 1)
-    asked = next(iter(grids.values())).ncols
+    if not panels:
+        return 1
+    asked = _spec(panels[0]).get_gridspec().ncols
     names = [len(name) for axes in panels for name in _names(axes)]
     fitting = int((room - _LETTER * max(names, default=0)) / _NARROW)
     columns = min(asked, max(fitting, 1))
@@ -169,11 +161,6 @@ def _stack(figure: "Figure", panels: "list[Axes]", room: float) -> int:
             axes.set_subplotspec(grid[divmod(i, columns)])
         hide_shared(figure)
     return columns
-
-
-def _grid(axes: "Axes") -> Any:
-    spec = axes.get_subplotspec()
-    return spec and spec.get_gridspec()
 
 
 def _names(axes: "Axes") -> list[str]:
@@ -193,7 +180,7 @@ def _fit(axes: "Axes", width: float) -> float:
     inside = width - 3 - _LETTER * max(map(len, _names(axes)), default=0)
     axes.set_title(_wrapped(axes.get_title(), inside), fontsize=axes.title.get_fontsize())
     axes.set_xlabel(_wrapped(axes.get_xlabel(), inside))
-    axes.set_ylabel(_wrapped(axes.get_ylabel(), height + 3))
+    axes.set_ylabel(_wrapped(" ".join(axes.get_ylabel().split("\n")), height + 3))
     if isinstance(axes.xaxis.get_major_formatter(), FixedFormatter):
         texts = [each.get_text() for each in axes.get_xticklabels()]
         every = math.ceil(_LETTER * sum(len(text) + 2 for text in texts) / max(width - 5, 1))

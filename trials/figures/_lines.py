@@ -192,8 +192,8 @@ def draw_panels(
 
     Args:
       results: of a run.
-      styles: label -> look, in all panels.
-      rows: of arguments of `draw`; those of a row of four stand in two rows if it is alone.
+      styles: label -> look, in all panels that have none of their own.
+      rows: of arguments of `draw`; the last may be shorter, and one row of four stands in two.
       *size: height and width of a panel, as `panels` takes them.
       legend_title: above the legend.
       **shared: which axes are shared, as `Figure.subplots` takes it.
@@ -201,8 +201,11 @@ def draw_panels(
     if [len(row) for row in rows] == [4]:
         rows = rows[0][:2], rows[0][2:]
     figure, grid = panels(len(rows), len(rows[0]), *size, **shared)
-    for axes, look in zip(grid.flat, chain.from_iterable(rows), strict=True):
-        draw(axes, results, styles=styles, **look)
+    looks = [*chain.from_iterable(rows)]
+    for axes in grid.flat[len(looks) :]:
+        axes.remove()
+    for axes, look in zip(grid.flat, looks, strict=False):
+        draw(axes, results, **{"styles": styles, **look})
     return finish(figure, results, legend_title=legend_title), grid
 
 

@@ -26,21 +26,19 @@ def bits_figure(results: Results) -> "Figure":
     """
     if not _lines.everything(results):
         return _savings_figure(results)
-    tasks, styles = _lines.tasks_in(results), _style.distinct_styles(_lines.bare_names(results))
-    columns = min(3, len(tasks))
-    figure, grid = _style.panels(-(-len(tasks) // columns), columns)
-    for axes in grid.flat[len(tasks) :]:
-        axes.remove()
-    for axes, (task, named) in zip(grid.flat, tasks.items(), strict=False):
-        title = _style.readable(task)
-        look: Any = {"bands": "median", "against": "bits", "title": title, "log": "xy"}
-        _lines.draw(axes, results, "error", styles, named, **look)
+    look = {"metric": "error", "bands": "median", "against": "bits", "log": "xy"}
+    tasks = _lines.tasks_in(results).items()
+    looks = [{**look, "named": named, "title": _style.readable(task)} for task, named in tasks]
+    rows = [looks[i : i + 3] for i in range(0, len(looks), 3)]
+    styles = _style.distinct_styles(_lines.bare_names(results))
+    target = f"{_style.parameter_label(results)} (dotted): {results.sweep[0]:g}"
+    figure, _ = _lines.draw_panels(results, styles, rows, legend_title=target)
+    for axes in figure.axes:
         axes.axhline(results.sweep[0], color="0.5", linewidth=0.8, linestyle=":")
         bottom, top = axes.get_ylim()
         if axes.get_yscale() == "log":
             axes.set_ylim(max(bottom, results.sweep[0] / 30), min(top, 3.0))
-    target = f"{_style.parameter_label(results)} (dotted): {results.sweep[0]:g}"
-    return _style.finish(figure, results, legend_title=target)
+    return figure
 
 
 def _savings_figure(results: Results) -> "Figure":
@@ -51,34 +49,29 @@ def _savings_figure(results: Results) -> "Figure":
     saved = np.full((len(tasks), len(columns)), np.nan)
     reached = np.zeros(saved.shape)
     for row, methods in enumerate(tasks.values()):
-        bits = {
-            b: _lines.last(results, name, "bits_to_target").mean[0] for b, name in methods.items()
-        }
+        bits, there = (
+            {bare: _lines.last(results, name, metric).mean[0] for bare, name in methods.items()}
+            for metric in ("bits_to_target", "reached")
+        )
         for bare in methods.keys() & set(columns):
             place = row, columns.index(bare)
-            saved[place] = next(iter(bits.values())) / bits[bare]
-            reached[place] = _lines.last(results, methods[bare], "reached").mean[0]
+            saved[place], reached[place] = next(iter(bits.values())) / bits[bare], there[bare]
     figure = _style.blank_figure(2.4 + 0.92 * len(columns), 1.9 + 0.5 * len(tasks))
     axes = figure.subplots()
     with np.errstate(divide="ignore", invalid="ignore"):
         shade = np.where(reached >= 0.5, np.log2(_style.drawable(saved)), np.nan)
     most = max(1.0, float(np.nanmax(np.abs(shade), initial=0.0)))
-    axes.imshow(shade, cmap="PuOr", vmin=-most, vmax=most, aspect="auto")
+    axes.imshow(shade, cmap="PuOr", vmin=-most, vmax=most, aspect="auto", alpha=0.7)
     for (row, column), ratio in np.ndenumerate(saved):
         share = reached[row, column]
+        text = f"{ratio:.1f}×" + (f"\n{share:.0%} reach it" if share < 1 else "")
         if share == 0 or not np.isfinite(ratio):
             text = "–" if np.isnan(ratio) else "never"
-        else:
-            text = f"{ratio:.1f}×" + (f"\n{share:.0%} reach it" if share < 1 else "")
-        dark = share >= 0.5 and abs(shade[row, column]) > 0.7 * most
-        look: dict[str, Any] = {"color": "white" if dark else "black" if share >= 0.5 else "0.45"}
-        look |= {"ha": "center", "va": "center", "fontsize": 8 if "\n" in text else 10}
+        look: Any = {"ha": "center", "va": "center", "fontsize": 8 if "\n" in text else 10}
+        look["color"] = "black" if share >= 0.5 else "0.45"
         axes.text(column, row, text, **look)
-    axes.set_xticks(
-        np.arange(len(columns)), [_style.readable(bare) for bare in columns], rotation=30
-    )
-    for label in axes.get_xticklabels():
-        label.set(ha="right", rotation_mode="anchor")
+    slanted: Any = {"rotation": 30, "ha": "right", "rotation_mode": "anchor"}
+    axes.set_xticks(np.arange(len(columns)), list(map(_style.readable, columns)), **slanted)
     axes.set_yticks(np.arange(len(tasks)), list(map(_style.readable, tasks)))
     target = f"{_style.parameter_label(results)}: {results.sweep[0]:g}"
     axes.set_title(f"times fewer bits than without compression ({target})")

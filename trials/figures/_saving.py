@@ -1,5 +1,7 @@
 """A figure as files: the same bytes whenever it is drawn."""
 
+import base64
+import io
 import warnings
 from collections.abc import Sequence
 from pathlib import Path
@@ -71,13 +73,23 @@ def write_figure(figure: "Figure", results: Results, folder: Path, chosen: Figur
 
 def save_picture(figure: "Figure", path: Path) -> None:
     """Write a figure as one file, atomically, in the format that its name ends with."""
+    kind = picture_format(path)
+    files.write_atomically(path, lambda file: _write(figure, file, kind))
+
+
+def svg_address(figure: "Figure") -> str:
+    """Return a figure as the address of an SVG image; the same figure gives the same address."""
+    file = io.BytesIO()
+    _write(figure, file, "svg")
+    return f"data:image/svg+xml;base64,{base64.b64encode(file.getvalue()).decode()}"
+
+
+def _write(figure: "Figure", file: Any, kind: str) -> None:
     import matplotlib
 
-    kind = picture_format(path)
-    look: Any = {"format": kind, "metadata": _DATES.get(kind, {}), "dpi": figure.dpi}
     with warnings.catch_warnings(), matplotlib.rc_context(_ALIKE):
         _allow_boxes()
-        files.write_atomically(path, lambda file: figure.savefig(file, **look))
+        figure.savefig(file, format=kind, metadata=_DATES.get(kind, {}), dpi=figure.dpi)
 
 
 def _allow_boxes() -> None:

@@ -6,7 +6,7 @@ its family: members of a family share the colour.
 
 import re
 import textwrap
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -26,10 +26,7 @@ _LINES: tuple[Any, ...] = (
     (0, (3, 1, 3, 1, 1, 1)),
     (0, (1, 4)),
 )
-MARKERS = (
-    *("o", "s", "^", "D", "v", "x", "P", "*", "<", "h", "+", ">", "d"),
-    *("1", "p", "X", "2", "8"),
-)
+MARKERS = tuple("os^DvxP*<h+>d1pX28")
 LEFT_OUT = "left_out"
 """The entry of a configuration that counts the methods which a figure leaves out."""
 _ROUNDING = 1e-3  # a share of the largest number drawn
@@ -182,9 +179,8 @@ def tick_values(axes: "Axes", results: Results) -> None:
     if factors:
         axes.set_xscale("log")
     if factors or len(shown) == 2:
-        ticks = {at: f"{value:g}" for at, value in zip(shown, results.sweep, strict=True)}
-        kept = [place for place in ticks if np.isfinite(place)]
-        axes.set_xticks(kept, [ticks[place] for place in kept])
+        kept = np.isfinite(shown)
+        axes.set_xticks(shown[kept], [f"{value:g}" for value in results.sweep[kept]])
         axes.minorticks_off()
 
 
@@ -226,12 +222,7 @@ def parameter_label(results: Results) -> str:
     return caption(results.config["parameter_label"])
 
 
-def finish(
-    figure: "Figure",
-    results: Results,
-    shown: Mapping[str, Any] | None = None,
-    legend_title: str = "",
-) -> "Figure":
+def finish(figure: "Figure", results: Results, legend_title: str = "") -> "Figure":
     """Add the grid lines, one legend below, and the title: the finding, then what was run.
 
     A quick or an unfinished run is called a preview; only a run as large as the default one states
@@ -240,7 +231,6 @@ def finish(
     Args:
       figure: with all that is drawn.
       results: what it shows.
-      shown: what the legend shows by its name; all that has a name if None.
       legend_title: above the legend.
 
     Returns:
@@ -253,21 +243,20 @@ def finish(
         handles, labels = axes.get_legend_handles_labels()
         named |= dict(zip(labels, handles, strict=True))
     hide_shared(figure)
-    if shown := named if shown is None else shown:
-        add_legend(figure, shown, legend_title)
+    if named:
+        add_legend(figure, named, legend_title)
     config = results.config
     ran = f"{config['experiment']}: {results.run_in_words}"
     data = config.get("data", "drawn").encode(errors="replace").decode()  # a path may be any bytes
     ran += "" if data == "drawn" else f"; data: {_whole(data, 2 * _LONGEST)}"
     if config.get(LEFT_OUT):
         ran += f"; --all draws {config[LEFT_OUT]} more"
+    title = config["title"]
+    finding = config.get("verdict") or title[:1].upper() + title[1:]
     if config.get("quick"):
-        finding = f"Preview of a quick run, too short to conclude from: {config['title']}"
+        finding = f"Preview of a quick run, too short to conclude from: {title}"
     elif results.trials < config["trials"]:
-        finding = f"Preview of the first {results.trials} trials: {config['title']}"
-    else:
-        title = f"{config['title'][:1].upper()}{config['title'][1:]}"
-        finding = config.get("verdict") or title
+        finding = f"Preview of the first {results.trials} trials: {title}"
     letters = int(11 * figure.get_figwidth())
     lines = [caption(line, letters) for line in _lines(_whole(finding, 400), letters)]
     lines += _lines(ran.replace("$", r"\$"), letters)

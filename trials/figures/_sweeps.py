@@ -1,7 +1,5 @@
 """Figures of the last record: against the swept number, or of methods side by side."""
 
-import contextlib
-import math
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
@@ -67,12 +65,13 @@ def families_figure(results: Results, *, metric: str) -> "Figure":
         families.setdefault(name.split(", ")[0], []).append(name)
     alone = all(len(members) == 1 for members in families.values())
     shown = {"": results.methods} if alone else families
-    figure, grid = _style.panels(1, len(shown), width=8.5 if alone else 4.7, sharey=True)
-    for axes, (family, members) in zip(grid[0], shown.items(), strict=True):
+    row: list[dict[str, Any]] = []
+    for family, members in shown.items():
         named = {name.removeprefix(f"{family}, "): name for name in members}
-        look: Any = {"bands": "deviations", "title": family and _style.readable(family)}
-        _lines.draw(axes, results, metric, _style.family_styles(named), named, log="y", **look)
-    return _style.finish(figure, results)
+        look = {"metric": metric, "bands": "deviations", "log": "y"}
+        title = family and _style.readable(family)
+        row.append({**look, "title": title, "named": named, "styles": _style.family_styles(named)})
+    return _lines.draw_panels(results, {}, [row], 3.4, 8.5 if alone else 4.7, sharey=True)[0]
 
 
 def sweep_and_scatter_figure(
@@ -123,12 +122,7 @@ def methods_figure(results: Results, *, metrics: Sequence[str]) -> "Figure":
     return _style.finish(figure, results)
 
 
-def ladder_figure(
-    results: Results,
-    *,
-    metrics: Sequence[str],
-    label: str,
-) -> "Figure":
+def ladder_figure(results: Results, *, metrics: Sequence[str], label: str) -> "Figure":
     """Draw the last record against a number in the methods' names: "family, 10".
 
     Args:
@@ -158,13 +152,11 @@ def ladder_figure(
 
 def _step(name: str) -> float:
     """Return the number at the end of a method's name."""
-    with contextlib.suppress(ValueError):
-        step = float(name.rpartition(", ")[2])
-        if math.isfinite(step):
-            return step
-    raise InputError(
-        f"a method of this figure is called FAMILY, NUMBER, but one is {name!r}", value=name
-    )
+    try:
+        return float(name.rpartition(", ")[2])
+    except ValueError:
+        mistake = f"a method of this figure is called FAMILY, NUMBER, but one is {name!r}"
+        raise InputError(mistake, value=name) from None
 
 
 def panels_figure(

@@ -1,11 +1,11 @@
 """Figures of several tasks side by side: decibels, costs, false and late messages."""
 
 from collections.abc import Callable, Mapping, Sequence
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from fedjax_admm._checks import InputError
 from fedjax_admm.trials.figures import _lines, _style
 from fedjax_admm.trials.results import Results
 
@@ -55,31 +55,32 @@ def task_sweep_figure(results: Results, *, metric: str, floor: float = -np.inf) 
 
 
 def _decibels(results: Results, looks: Sequence[Look], floor: float) -> "Figure":
-    rows = _per_task(results, [{**look, "bands": "medians"} for look in looks])
+    looks = [{**look, "bands": "medians"} for look in looks]
     said = f"what is below {floor:g} dB is drawn there" if np.isfinite(floor) else ""
-    styles = _style.distinct_styles(_lines.bare_names(results))
     more: Any = {"legend_title": said, "sharex": True, "sharey": "row"}
-    return _lines.draw_panels(results, styles, rows, 3.2, **more)[0]
+    return _by_task(results, looks, 3.2, **more)[0]
 
 
-def _per_task(
-    results: Results, looks: Sequence[Look], only: Sequence[str] = ()
-) -> list[list[Look]]:
-    """Return a row of panels for each look: a panel per task, which its title names."""
+def _by_task(
+    results: Results,
+    looks: Sequence[Look],
+    *size: float,
+    styles: Callable = _style.distinct_styles,
+    only: Sequence[str] = (),
+    **more: Any,
+) -> "tuple[Figure, np.ndarray]":
+    """Draw a row of panels for each look: a panel per task, or the named ones, in its title.
+
+    The entry "named" of a look says which of a task's methods are drawn, of bare name -> name.
+    """
     every = _lines.tasks_in(results)
     shown = [task for task in every if task in only] or [*every]
-    titles = {task: _style.readable(task) for task in shown}
-    return [
-        [
-            {
-                **look,
-                "named": every[task],
-                "title": ", ".join(filter(None, (titles[task], look.get("title")))),
-            }
-            for task in shown
-        ]
-        for look in looks
-    ]
+    rows = [[dict(look) for _ in shown] for look in looks]
+    for row in rows:
+        for task, look in zip(shown, row, strict=True):
+            look["named"] = look.get("named", dict)(every[task])
+            look["title"] = ", ".join(filter(None, (_style.readable(task), look.get("title"))))
+    return _lines.draw_panels(results, styles(_lines.bare_names(results)), rows, *size, **more)
 
 
 def coverage_figure(
@@ -97,8 +98,7 @@ def coverage_figure(
     if leading is not None and not _lines.everything(results):
         levels = {leading: levels[leading]}
     looks = [{"metric": each, "title": f"{level:.0%} regions"} for each, level in levels.items()]
-    styles, rows = _style.distinct_styles(_lines.bare_names(results)), _per_task(results, looks)
-    figure, grid = _lines.draw_panels(results, styles, rows, 2.6, sharex=True, sharey="row")
+    figure, grid = _by_task(results, looks, 2.6, sharex=True, sharey="row")
     for line, level in zip(grid, levels.values(), strict=True):
         for axes in line:
             axes.axhline(level, color="0.6", linewidth=0.8)
@@ -122,19 +122,17 @@ def peers_figure(
       tasks: which have a panel where not everything is drawn; all if none is named.
       swept: whether a panel has the end against the swept values, not the course at the last one.
     """
-    names, several = _lines.bare_names(results), len(results.sweep) > 1
+    several, parameter = len(results.sweep) > 1, _style.parameter_label(results)
     ends: Look = {"metric": metric, "against": _lines.EVEN, "title": "last round", "log": "y"}
     look: Look = {"metric": metric, "log": "xy"}
-    parameter = _style.parameter_label(results)
     if _lines.everything(results):
         # Without bands: those of twelve methods would cover each other.
         look |= {"bands": "mean", "title": f"{parameter}: {results.sweep[0]:g}"}
         looks = [*({**look, "against": cost} for cost in _COSTS), *[ends] * several]
-        rows, styles = _per_task(results, looks), _style.distinct_styles(names)
-        return _lines.draw_panels(results, styles, rows, 3.1, sharey="row")[0]
+        return _by_task(results, looks, 3.1, sharey="row")[0]
     look |= {"row": -1, "against": _lines.ROUNDS, "title": f"{parameter}: {results.sweep[-1]:g}"}
-    rows = _per_task(results, [ends if swept and several else look], tasks)
-    return _lines.draw_panels(results, _style.solver_styles(names), rows)[0]
+    shown = [ends if swept and several else look]
+    return _by_task(results, shown, styles=_style.solver_styles, only=tasks)[0]
 
 
 _WORST = "worst of all attacks tried"
@@ -191,12 +189,7 @@ def _by_aggregator(methods: dict[str, str]) -> dict[str, dict[str, str]]:
     """Return aggregator -> attack -> name of the method."""
     rules: dict[str, dict[str, str]] = {}
     for bare, name in methods.items():
-        rule, comma, attack = bare.rpartition(", ")
-        if not comma:
-            raise InputError(
-                f"a method of this figure is called TASK: AGGREGATOR, ATTACK, but one is {name!r}",
-                value=name,
-            )
+        rule, _, attack = bare.rpartition(", ")
         rules.setdefault(rule, {})[attack] = name
     return rules
 
@@ -216,18 +209,17 @@ def delays_figure(
       shown: the swept number of the third row, or the nearest to it.
       beside: variants in the first row.
     """
-    styles = _style.solver_styles(_lines.bare_names(results))
     last: Look = {"metric": metric, "against": _lines.EVEN, "title": "last round", "log": "y"}
     if not _lines.everything(results):
-        return _lines.draw_panels(results, styles, _per_task(results, [last]))[0]
+        return _by_task(results, [last], styles=_style.solver_styles)[0]
+
+    def leading(methods: Mapping[str, str], wanted: bool = True) -> dict[str, str]:
+        first = {bare: bare.partition(", ")[2] in ("", *beside) for bare in methods}
+        return {bare: name for bare, name in methods.items() if first[bare] == wanted}
+
     row = int(np.argmin(np.abs(np.asarray(results.sweep) - shown)))
     value = f"{_style.parameter_label(results)} {results.sweep[row]:g}"
-    course = {"metric": metric, "bands": "mean", "row": row, "title": value, "log": "y"}
-    rows = _per_task(results, [last, last, {**course, "against": _lines.ROUNDS}])
-    for place, panel in ((place, panel) for place, line in enumerate(rows) for panel in line):
-        panel["named"] = {
-            bare: name
-            for bare, name in panel["named"].items()
-            if (bare.partition(", ")[2] in ("", *beside)) == (place != 1)
-        }
-    return _lines.draw_panels(results, styles, rows, sharey="col")[0]
+    course: Look = {"metric": metric, "bands": "mean", "row": row, "title": value, "log": "y"}
+    looks = [{**last, "named": leading}, {**last, "named": partial(leading, wanted=False)}]
+    looks.append({**course, "against": _lines.ROUNDS, "named": leading})
+    return _by_task(results, looks, styles=_style.solver_styles, sharey="col")[0]

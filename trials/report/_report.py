@@ -6,9 +6,8 @@ from typing import TYPE_CHECKING, Any
 
 from fedjax_admm._checks import InputError
 from fedjax_admm._host import _files as files, _store as store
-from fedjax_admm._plots import svg_address
 from fedjax_admm.trials.experiments import find_again
-from fedjax_admm.trials.figures import differences_figure, usual_figure
+from fedjax_admm.trials.figures import differences_figure, svg_address, usual_figure
 from fedjax_admm.trials.results import Results, compare_results, load, number_text, overview
 
 if TYPE_CHECKING:

@@ -378,8 +378,7 @@ def accuracy_figure(results: Results) -> "Figure":
         axes.set_xlabel(f"{kinds[metric]} accuracy (%)")
         axes.set_ylim(-0.5, len(names) - 0.3)
     grid[0, 0].set_yticks(rows, list(map(figures.readable, names)))
-    lines = grid[0, 0].lines[-2:]
-    return figures.finish(figure, results, {line.get_label(): line for line in lines})
+    return figures.finish(figure, results)
 
 
 EXPERIMENTS = (
