@@ -303,7 +303,7 @@ def _check_method(experiment: str, name: str, method: Any) -> None:
 
 def _check_swept(name: str, text: str, values: tuple[float, ...]) -> None:
     """Check that numbers are few and all different, in the dtype of the session too."""
-    rounded = np.asarray(number(name, values))
+    rounded = np.asarray(number(name, np.asarray(values)))
     if len(values) > _MOST_VALUES or len(np.unique(rounded)) < len(values):
         raise InputError(
             f"must hold at most {_MOST_VALUES} numbers, and each number once in {rounded.dtype}",

@@ -103,7 +103,7 @@ def progress_figure(results: Results) -> "Figure":
     whole = _lines.everything(results)
     metrics = ["error", *(("fresh_error", "objective", "training_error") if whole else ())]
     costs = [_lines.SENT, _lines.CLOCK][: 1 + whole]
-    looks = [{"metric": each, "against": _lines.ROUNDS} for each in metrics]
+    looks: Any = [{"metric": each, "against": _lines.ROUNDS} for each in metrics]
     looks += [{"metric": "error", "against": cost, "log": "x"} for cost in costs]
     styles = _style.distinct_styles(results.methods)
     moving = {name: name for name in styles if results.has(name, "numbers_up")}

@@ -52,7 +52,7 @@ def hide_shared(figure: "Figure") -> None:
     """Hide a label that the panel on the left or below has too, and the ticks of a shared axis."""
     placed = {_place(axes): axes for axes in panels_of(figure)}
     for (row, column), axes in placed.items():
-        near = {("y", "left"): (row, column - 1), ("x", "bottom"): (row + 1, column)}
+        near: Any = {("y", "left"): (row, column - 1), ("x", "bottom"): (row + 1, column)}
         for (name, side), place in near.items():
             other, label = placed.get(place, axes), getattr(axes, f"{name}axis").label
             its = getattr(other, f"{name}axis").label

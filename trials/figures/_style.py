@@ -111,9 +111,12 @@ def solver_styles(names: Iterable[str]) -> Looks:
 
 
 def line_with_band(
-    axes: "Axes", x: np.ndarray, band: Sequence[np.ndarray], label: str, style: dict[str, Any]
+    axes: "Axes", x: np.ndarray, band: Any, label: str, style: dict[str, Any]
 ) -> None:
-    """Draw a line, with markers at equal distances if it is long, and its band, if it has one."""
+    """Draw a line, with markers at equal distances if it is long, and its band, if it has one.
+
+    The band is what `band_of` gives: the middle and both ends, the same array three times if none.
+    """
     if any(np.any(np.abs(part) > _BEYOND) for part in (x, band[0])):
         note(axes, f"numbers beyond {_BEYOND:g} are not drawn")
     shown, middle, low, high = map(drawable, (x, *band))
@@ -126,7 +129,7 @@ def line_with_band(
         axes.fill_between(shown, low, high, color=style["color"], alpha=0.12, linewidth=0)
 
 
-def drawable(numbers: np.ndarray) -> np.ndarray:
+def drawable(numbers: Any) -> np.ndarray:
     """Return numbers as a plot may have them: without those that overflow while it is laid out."""
     numbers = np.asarray(numbers, np.float64)
     size = np.abs(numbers)

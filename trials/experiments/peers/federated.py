@@ -53,7 +53,13 @@ from fedjax_admm.trials import figures
 from fedjax_admm.trials.experiments import _tuning
 from fedjax_admm.trials.experiments._catalogue import texts
 from fedjax_admm.trials.experiments._experiment import Experiment, Settings, Sweep
-from fedjax_admm.trials.experiments._tuning import ONLY, STEPS, Setting, between, with_steps
+from fedjax_admm.trials.experiments._tuning import (
+    ONLY,
+    STEPS,
+    Setting as Setting,
+    between,
+    with_steps,
+)
 from fedjax_admm.trials.experiments.peers import _networks as networks
 from fedjax_admm.trials.experiments.peers._roster import (
     PeerMethod,

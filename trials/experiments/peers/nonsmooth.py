@@ -117,7 +117,8 @@ def draw_problem(
     means = 0.5 * jax.random.normal(mean_key, (clients, 1, dim - 1), dtype)
     x = means + jax.random.normal(x_key, (clients, largest, dim - 1), dtype)
     x = jnp.concatenate([x, jnp.ones((clients, largest, 1), dtype)], -1)
-    noise = _pinball.heavy_noise(*jax.random.split(noise_key), (clients * largest,))
+    bell_key, tail_key = jax.random.split(noise_key)
+    noise = _pinball.heavy_noise(bell_key, tail_key, (clients * largest,))
     y = jnp.einsum("csd,cd->cs", x, models, precision="highest") + noise.reshape(clients, largest)
 
     def of(tau: jax.Array, penalty: Penalty) -> Regression:
