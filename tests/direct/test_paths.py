@@ -271,8 +271,7 @@ def test_dead_reckoning_adds_up_to_the_track():
         ({"moves": np.zeros((3, 2))}, "moves must be given with turns"),
         (
             {"anchors": ANCHORS[:, :1]},
-            r"anchors must have shape \(any, 2\) or \(any, "
-            r"3\), but it has \(5, 1\)\.",
+            r"anchors must have shape \(any, 2\) or \(any,",
         ),
     ],
 )

@@ -34,10 +34,6 @@ def test_numbers_that_are_traced_are_believed_and_constants_are_checked_inside_a
             "loss must have a slope that is the derivative of its value, but",
         ),
         (
-            changed(Insensitive, 0.0, slope=lambda self, p, y: 1.5 * jnp.sign(p - y)),
-            "loss must have a slope that is the derivative of its value, but",
-        ),
-        (
             changed(PseudoHuber, curvature=lambda self, p, y: jnp.ones_like(p)),
             "loss must have a curvature that is the derivative of its slope, but",
         ),
@@ -53,26 +49,16 @@ def test_numbers_that_are_traced_are_believed_and_constants_are_checked_inside_a
             ),
             "loss must have a curvature that is the derivative of its slope, but",
         ),
-        (
-            changed(PseudoHuber, value=lambda self, p, y: jnp.sum(p - y)),
-            "loss must have a slope that is the derivative of its value, but",
-        ),
-        (
-            changed(PseudoHuber, value=lambda self, p, y: jnp.log(p - y)),
-            "loss must have a slope that is the derivative of its value, but",
-        ),
         (changed(PseudoHuber, labels=None).smooth, "must be one of fedjax_admm.losses"),
         (object(), "must be one of fedjax_admm.losses"),
         (PseudoHuber, "must be one of fedjax_admm.losses"),
         (
             type("Bare", (), {"slope": 0})(),
-            r"loss must be one of fedjax_admm\.losses, such as losses\.squared\(\), or "
-            "have",
+            r"loss must be one of fedjax_admm\.losses, such as losses\.squared\(\), or",
         ),
         (
             type("Plain", (PseudoHuber,), {})(),
-            r"loss must be a pytree, but it is Plain\(width=1\.0\); "
-            "decorate its class with",
+            r"loss must be a pytree, but it is Plain\(width=1\.0\);",
         ),
     ],
 )

@@ -456,14 +456,12 @@ def test_the_residual_tells_when_it_is_not_done():
         ({"targets": [1.0]}, r"targets must have shape \(2,\)"),
         (
             {"targets": [1.0, 0.5]},
-            "targets must be -1 and 1 for Logistic, but entry 1 "
-            r"is 0\.5\.",
+            "targets must be -1 and 1 for Logistic, but entry 1",
         ),
         ({"weights": [1.0, -1.0]}, "weights must be at least 0"),
         (
             {"loss": "squared"},
-            r"loss must be one of fedjax_admm\.losses, such as "
-            r"losses\.squared\(\), or have",
+            r"loss must be one of fedjax_admm\.losses, such as",
         ),
         (
             {"loss": Insensitive()},

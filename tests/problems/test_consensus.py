@@ -422,8 +422,7 @@ PARTS = {"graph": network, "features": X, "targets": Y, "loss": losses.squared}
         ),
         (
             {"loss": losses.logistic, "targets": changed(4, [1, -1, 0, 1, 1], LABELS)},
-            r"targets must hold -1 and 1, but entry \(4, 2\) is 0; classes 0 and 1 "
-            "become 2",
+            r"targets must hold -1 and 1, but entry \(4, 2\) is 0; classes 0 and 1",
         ),
         ({"loss": lambda: losses.Squared}, r"loss must be one of fedjax_admm.losses, such as"),
     ],

@@ -149,8 +149,7 @@ def test_a_loss_without_curvature_is_refused():
         regions.refine(problem, problem.start, fa.losses.absolute())
     with pytest.raises(
         fa.InputError,
-        match=r"problem must be a problem of problems\.localization, but it "
-        r"is 3\.",
+        match=r"problem must be a problem of problems\.localization, but it",
     ):
         regions.refine(3, problem.start)
 

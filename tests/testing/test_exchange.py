@@ -293,8 +293,7 @@ class Bare(Dithered):
         ),
         (
             {"part": Bare(0.1)},
-            r"part must be a pytree, but it is Bare\(noise=0\.1\); "
-            "decorate its class with",
+            r"part must be a pytree, but it is Bare\(noise=0\.1\);",
         ),
         ({"only": "speed"}, "only must be one of 'bits'"),
     ],

@@ -174,8 +174,7 @@ def test_a_good_penalty_passes():
         (np.zeros(3), "penalty must be an object with the methods"),
         (
             type("Plain", (Modulus,), {})(1.0),
-            r"penalty must be a pytree, but it is Plain\(weight=1\.0\); "
-            "decorate its class",
+            r"penalty must be a pytree, but it is Plain\(weight=1\.0\);",
         ),
     ],
 )
