@@ -82,9 +82,10 @@ def gap_within(radius: ArrayLike) -> Callable[[Any, Any, Any], jax.Array]:
 
 def check_conjugates(problem: Any) -> None:
     """Check that the gap of a network's losses is known."""
-    has = hasattr(problem.local, "conjugates")
-    told = f"must have a loss with known conjugates, unlike {type(problem.local).__name__}"
-    refuse(not has, "problem", told, remedy="stop by optimality_residual")
+    kind = type(problem.local).__name__
+    told = f"the gap needs a loss with known conjugates (squared, ridge), but it is {kind}"
+    unknown = not hasattr(problem.local, "conjugates")
+    refuse(unknown, None, told, remedy="stop by optimality_residual")
 
 
 def _check_radius(radius: Any) -> None:

@@ -463,16 +463,19 @@ def lasso():
 @pytest.mark.parametrize(
     ("call", "sentence"),
     [
-        (lambda: refused(penalty=mocha()), r"be a norm.*quadratic penalties never make"),
+        (lambda: refused(penalty=mocha()), r"penalty must be a norm, network_lasso\(\) or"),
         (
             lambda: critical_lambda(CHAIN, simple(CHAIN, np.zeros((3, 2))), squared_difference()),
-            "it is HalfSquare",
+            r"penalty must be a norm, network_lasso\(\) or",
         ),
-        (lambda: refused(problem=lasso()), r"squared loss \(ridge included\).*it has LassoLoss"),
-        (lambda: critical_lambda(CHAIN, lasso()), r"squared loss \(ridge included\)"),
+        (lambda: refused(problem=lasso()), "problem must have a squared loss, but it has"),
+        (lambda: critical_lambda(CHAIN, lasso()), "problem must have a squared loss, but it has"),
         (lambda: refused(lam=0.0), "lam must be greater than 0"),
         (lambda: refused(labels=[0, 1]), r"labels must hold one cluster per node \(3\)"),
-        (lambda: refused(graph=graphs.chain(4)), r"one node per node .* \(3\).*it has 4"),
+        (
+            lambda: refused(graph=graphs.chain(4)),
+            "graph must have one node per node of the problem",
+        ),
     ],
 )
 def test_refusals(call, sentence, x64):
@@ -494,7 +497,7 @@ def test_refusals_of_graphs_that_are_not_trees(x64):
 def test_refusals_inside_transformations(x64):
     graph = graphs.chain(3)
     problem = simple(graph, np.zeros((3, 2)))
-    with pytest.raises(InputError, match=r"must be known values; call this outside jit and vmap"):
+    with pytest.raises(InputError, match="problem must be known, but it is traced; call this"):
         jax.jit(lambda p: critical_lambda(p.graph, p))(problem)
     with pytest.raises(InputError, match=r"lam must be a known value"):
         jax.vmap(lambda lam: explain_clusters(graph, problem, [0, 0, 0], lam).lam)(jnp.ones(2))

@@ -175,5 +175,5 @@ def test_problems_without_labels_are_refused():
         jnp.zeros(2),
         sizes=[3, 3],
     )
-    with pytest.raises(InputError, match="must hold its samples, but makes them on demand"):
+    with pytest.raises(InputError, match="must hold its samples; let the function"):
         flip_labels(made, who=BAD[:2])
