@@ -499,5 +499,5 @@ def test_refusals_inside_transformations(x64):
     problem = simple(graph, np.zeros((3, 2)))
     with pytest.raises(InputError, match="problem must be known, but it is traced; call this"):
         jax.jit(lambda p: critical_lambda(p.graph, p))(problem)
-    with pytest.raises(InputError, match=r"lam must be a known value"):
+    with pytest.raises(InputError, match="lam must be known, but it is traced; call this"):
         jax.vmap(lambda lam: explain_clusters(graph, problem, [0, 0, 0], lam).lam)(jnp.ones(2))

@@ -123,7 +123,7 @@ def test_no_point_is_better_than_the_prox_of_a_sum(name):
 
 
 def test_a_square_beside_a_norm_of_rows_weighs_their_entries_alike():
-    sentence = "the weight of SquaredL2 beside Linf must be one number, but it has shape (3,)."
+    sentence = "the weight of SquaredL2 beside Linf must have shape (), but it has (3,)."
     with pytest.raises(InputError, match=f"^{re.escape(sentence)}$"):
         penalties.add(penalties.squared_l2([1.0, 2.0, 3.0]), penalties.linf(1.0))
 

@@ -58,5 +58,5 @@ def test_counts_belong_to_their_edges():
         fa.InputError, match=r"counts must have shape \(any, 4\), but it has \(2, 3\)\."
     ):
         regions.conformal_radius(np.zeros((2, 3), np.int32), np.array([1.0, 2.0, 3.0]))
-    with pytest.raises(fa.InputError, match="must rise"):
+    with pytest.raises(fa.InputError, match=r"edges must increase, but it is \[1\.0, 1\.0\]\."):
         regions.conformal_counts(np.zeros(3), np.array([1.0, 1.0]))
