@@ -369,7 +369,7 @@ def test_krum_of_too_few_is_finite_and_refused_where_they_can_be_counted():
     messages.krum(2).check(7)
     messages.coordinate_median().check(1)
     with pytest.raises(
-        InputError, match=r"^bad must have .* a group has 6, and it is 2; take at most 1"
+        InputError, match=r"^bad must have .* is 2 and a group has 6; take at most 1"
     ):
         messages.krum(2).check(6)
     with pytest.raises(InputError, match=r"a group has 2; take coordinate_median"):

@@ -134,9 +134,10 @@ class Krum:
 
     def check(self, number: int) -> None:
         """Check that there are enough vectors."""
-        told = f"must have 2 bad + 3 vectors in every group, but a group has {number}, and it is"
-        remedy = f"take at most {(number - 3) // 2}, or coordinate_median()"
-        refuse(number < 2 * self.bad + 3, "bad", f"{told} {self.bad}", remedy=remedy)
+        few, most = number < 2 * self.bad + 3, (number - 3) // 2
+        told = f"must have 2 bad + 3 vectors in every group, but it is {self.bad} and a group has"
+        remedy = f"take at most {most}" if most >= 0 else "take coordinate_median()"
+        refuse(few, "bad", f"{told} {number}", remedy=remedy)
 
     def __call__(self, values, weights, groups, number, previous):
         """Return the weighted mean of the m vectors of lowest score, ties to the lowest index."""
