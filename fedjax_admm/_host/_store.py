@@ -105,7 +105,8 @@ def locked(
 
 def _made(folder: Path, mode: int, new: bool) -> Path:
     """Make a folder, under the first name that is free if it must be new."""
-    folder.parent.mkdir(parents=True, exist_ok=True)
+    if not folder.parent.exists():
+        folder.parent.mkdir(parents=True, exist_ok=True)
     names = (folder.with_name(f"{folder.name}-{number}") for number in count(2))
     while True:
         try:
@@ -239,11 +240,11 @@ def publish(
         check_own(folder, names)
     write_config(folder, read_config(folder), names)
     known = read_config(folder)[_FILES]
-    try:
-        for path in (folder / name for name in names):
-            os.replace(stage / path.name, path)
-    except OSError as error:
-        raise refused(path, error, "out") from None
+    for name in names:
+        try:
+            os.replace(stage / name, folder / name)
+        except OSError as error:
+            raise refused(folder / name, error, "out") from None
     if config is None:
         return {}
     remove(folder, [name for name in stale if name in known])

@@ -1,5 +1,6 @@
-"""What goes into a program of rounds, and what a user reads of its result."""
+"""What goes into a program of rounds, and what a user reads and is told of its result."""
 
+import warnings
 from typing import Any
 
 import jax
@@ -34,3 +35,28 @@ def with_static(problem: Any, result: Any) -> Any:
     if not hasattr(problem, "with_static") or not is_concrete(result):
         return result
     return result._replace(estimate=problem.with_static(result.estimate))
+
+
+def unsolved(state: Any) -> jax.Array:
+    """Return the number of steps that fell short since the first round, shape (), int32."""
+    counts = [jnp.sum(node.short, dtype=jnp.int32) for node in _counting(state)]
+    return sum(counts, jnp.zeros((), jnp.int32))
+
+
+def tell_unsolved(state: Any, number: jax.Array) -> bool:
+    """Warn of steps that fell short where the number is known; return whether they are counted."""
+    counted = bool(_counting(state))
+    if counted and is_concrete(number) and int(number):
+        warnings.warn(
+            f"{int(number)} proximal steps of clients fell short of their accuracy, so that the "
+            "result may be off the optimum: give the problem a prox, or an inner solver with more "
+            "steps, or the solver a shorter proximal step (a larger rho).",
+            stacklevel=3,
+        )
+    return counted
+
+
+def _counting(state: Any) -> list[Any]:
+    """Return the memories of inner solvers in a state."""
+    nodes = jax.tree.leaves(state, is_leaf=lambda node: hasattr(node, "short"))
+    return [node for node in nodes if hasattr(node, "short")]

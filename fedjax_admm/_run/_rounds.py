@@ -20,13 +20,11 @@ from jax.typing import ArrayLike
 from fedjax_admm._checks import count, multiple, scalar
 from fedjax_admm._host._programs import compiled
 from fedjax_admm._run._checks import checked_call
-from fedjax_admm._run._estimates import with_static
+from fedjax_admm._run._estimates import tell_unsolved, with_static
 from fedjax_admm._run._key_uses import key_use
 from fedjax_admm._run._progress import check_untraced, loop_in_blocks, scan_in_blocks
 from fedjax_admm._run._results import Measure, RoundState, Run
 from fedjax_admm._run._scan import loop_until, scan_rounds
-from fedjax_admm._run._shortfalls import tell_unsolved
-from fedjax_admm._run._streams import streamed_rounds, streamed_until
 from fedjax_admm.participation import Everyone, Participation
 from fedjax_admm.protocol import Solver
 
@@ -40,13 +38,16 @@ class Driver(NamedTuple):
 
 
 _AT_ONCE = Driver(compiled(scan_rounds), compiled(loop_until), keeps=True)
-_FETCHING = Driver(streamed_rounds, streamed_until, keeps=False)  # data belong to the structure
 
 
 def driver_of(problem: Any) -> Driver:
     """Return the driver that fetches clients from the host where the samples are there."""
     source = getattr(getattr(problem, "data", None), "source", None)
-    return _AT_ONCE if source is None else _FETCHING
+    if source is None:
+        return _AT_ONCE
+    from fedjax_admm._run._streams import streamed_rounds, streamed_until
+
+    return Driver(streamed_rounds, streamed_until, keeps=False)  # data belong to the structure
 
 
 def run(

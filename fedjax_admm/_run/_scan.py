@@ -7,7 +7,7 @@ import jax.numpy as jnp
 
 from fedjax_admm._checks import refuse
 from fedjax_admm._run._checks import check_kept, difference, measured, traced_residual
-from fedjax_admm._run._estimates import in_dtype_of, read_estimate
+from fedjax_admm._run._estimates import in_dtype_of, read_estimate, unsolved
 from fedjax_admm._run._keys import (
     fingerprint_of,
     init_key,
@@ -16,7 +16,6 @@ from fedjax_admm._run._keys import (
     with_fingerprint,
 )
 from fedjax_admm._run._results import RoundState, Run, Status
-from fedjax_admm._run._shortfalls import unsolved
 from fedjax_admm.capabilities import first_state, shaped
 from fedjax_admm.devices import over_clients, replicate_uneven
 from fedjax_admm.protocol import RoundInfo

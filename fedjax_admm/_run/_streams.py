@@ -19,11 +19,10 @@ from fedjax_admm._checks import NotHereError, is_concrete, refuse
 from fedjax_admm._host._ahead import ahead
 from fedjax_admm._host._programs import compiled
 from fedjax_admm._run._checks import measured, traced_residual
-from fedjax_admm._run._estimates import in_dtype_of, read_estimate
+from fedjax_admm._run._estimates import in_dtype_of, read_estimate, unsolved
 from fedjax_admm._run._keys import round_keys, with_fingerprint
 from fedjax_admm._run._results import RoundState, Run, Status
 from fedjax_admm._run._scan import first_round, one_round, shape_of
-from fedjax_admm._run._shortfalls import unsolved
 from fedjax_admm.devices import over_clients, replicate_uneven
 from fedjax_admm.participation import Presence
 

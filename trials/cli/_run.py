@@ -119,11 +119,11 @@ def run(
         return str(place), resume and bool(store.read_config(place).get("x64"))
 
     try:
-        folder, wide = hosts.from_first(begun)
+        place, wide = hosts.from_first(begun)
         environment.use_x64(x64 or experiment.x64 or wide)
         if not x64 and (experiment.x64 or wide):
             experiment = find(name)  # with arrays of that width, if its file makes some
-        with hosts.locked(Path(folder), new=out is None and not resume) as folder:
+        with hosts.locked(Path(place), new=out is None and not resume) as folder:
             results = running.run_locked(
                 experiment, request, Path(folder), resume=resume, overwrite=overwrite
             )
