@@ -238,32 +238,6 @@ def test_the_digest_is_of_the_trial_at_its_width():
     assert digest(twice) == usual
 
 
-# Files that were moved or edited
-
-
-def swapped(folder):
-    first, second = folder / "000000-000004.npz", folder / "000004-000008.npz"
-    first.rename(folder / "x")
-    second.rename(first)
-    (folder / "x").rename(second)
-
-
-def foreign(folder):
-    other = folder.parent / "other"
-    simulate(other, seed=5)
-    shutil.copy(other / "000004-000008.npz", folder)
-    shutil.rmtree(other)
-
-
-@pytest.mark.kin(1)
-@pytest.mark.parametrize("edit", [swapped, foreign])
-def test_a_chunk_that_is_not_what_was_written_is_refused(folder, edit):
-    edit(folder)
-    told = refused(folder, "")
-    name = "000000-000004.npz" if edit is swapped else "000004-000008.npz"
-    assert told.startswith(f"{folder / name} ")
-
-
 # More trials
 
 
@@ -285,6 +259,3 @@ def test_the_width_is_read_from_the_chunks(folder, made):
     grown = simulate(folder, trials=20, batch="auto", chunk=None)
     assert (grown.layout.width, grown.computed) == (2, 4)
     assert grown.program == made[1].program
-
-
-# Names and types
