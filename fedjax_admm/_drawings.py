@@ -73,8 +73,7 @@ def _spectral(size: int, edges: np.ndarray, weights: np.ndarray) -> np.ndarray:
         vectors = np.linalg.eigh(np.eye(size) - adjacency)[1][:, 1:3]
     else:
         vectors = _iterated(size, edges, weights, scale)
-    vectors = vectors * scale[:, None]
-    vectors = vectors * np.where(vectors[0] < 0, -1, 1)
+    vectors = vectors * scale[:, None] * np.where(vectors[0] < 0, -1, 1)
     spread = np.ptp(vectors, axis=0)
     ranks = vectors.argsort(0, kind="stable").argsort(0) / (size - 1)
     return ((vectors - vectors.min(0)) / np.where(spread > 0, spread, 1) + ranks) / 2

@@ -3,6 +3,7 @@
 from typing import TYPE_CHECKING, Any
 
 from fedjax_admm.trials.figures import _lines, _style
+from fedjax_admm.trials.figures._sweeps import ends
 from fedjax_admm.trials.results import Results
 
 if TYPE_CHECKING:
@@ -20,12 +21,8 @@ def usual_figure(results: Results) -> "Figure":
     measured = {name.rpartition("/")[2] for name in results.arrays}
     first, *others = (name for name in results.config["metrics"] if name in measured)
     shown = [first, *(name for name in others if name not in _COSTS)][:2]
-    rows = [(_sweep if len(results.sweep) > 1 else _courses)(metric) for metric in shown]
+    rows = [(ends if len(results.sweep) > 1 else _courses)(metric) for metric in shown]
     return _lines.draw_panels(results, _style.family_styles(results.methods), rows)[0]
-
-
-def _sweep(metric: str) -> list[dict[str, Any]]:
-    return [{"metric": metric, "bands": bands, "log": "y"} for bands in ("errors", "medians")]
 
 
 def curve_figure(results: Results, *, metric: str, heavy: bool = False) -> "Figure":

@@ -40,12 +40,15 @@ def letters_of(panels: int) -> list[str]:
     return [*ascii_lowercase, *pairs][:panels]
 
 
-def _spec(axes: "Axes") -> Any:
-    return axes.get_subplotspec()
+def shape_around(axes: "Axes") -> tuple[int, int]:
+    """Return how many rows and columns the grid of a panel has."""
+    spec: Any = axes.get_subplotspec()
+    return spec.get_gridspec().get_geometry()
 
 
 def _place(axes: "Axes") -> tuple[int, int]:
-    return _spec(axes).rowspan.start, _spec(axes).colspan.start
+    spec: Any = axes.get_subplotspec()
+    return spec.rowspan.start, spec.colspan.start
 
 
 def hide_shared(figure: "Figure") -> None:
@@ -78,7 +81,7 @@ def add_legend(
     room = _POINTS * figure.get_figwidth() / size
     fitting = int(room / (_LETTER * max(map(len, shown)) + _HANDLE))
     rows = math.ceil(len(shown) / max(fitting, 1))
-    heading = _wrapped(title, room)
+    heading = wrapped(title, room)
     place: Any = {"loc": "outside lower center", "ncols": math.ceil(len(shown) / rows)}
     look: Any = {"fontsize": size, "title_fontsize": size, "title": heading or None}
     handles, names = list(shown.values()), list(shown)
@@ -87,7 +90,7 @@ def add_legend(
     return rows + (heading.count("\n") + 1 if heading else 0)
 
 
-def _wrapped(text: str, room: float) -> str:
+def wrapped(text: str, room: float) -> str:
     """Return a text whose lines fit into the room of so many letters' heights; formulas stay."""
     letters = max(int(room / _LETTER), 8)
     whole: dict[str, Any] = {"break_long_words": False, "break_on_hyphens": False}
@@ -108,7 +111,7 @@ def restyle(figure: "Figure", style: FigureStyle) -> None:
     _resize(figure, style.letters)
     panels, room, lines = panels_of(figure), _POINTS * style.width / style.letters, 0
     if words := figure.get_suptitle():
-        title = _wrapped(words, room) if style.titled else ""
+        title = wrapped(words, room) if style.titled else ""
         figure.suptitle(title, fontsize=style.letters)
         lines += title.count("\n") + 2 if title else 0
     columns = _stack(figure, panels, room)
@@ -151,7 +154,7 @@ def _stack(figure: "Figure", panels: "list[Axes]", room: float) -> int:
 
     if not panels:
         return 1
-    asked = _spec(panels[0]).get_gridspec().ncols
+    asked = shape_around(panels[0])[1]
     names = [len(name) for axes in panels for name in _names(axes)]
     fitting = int((room - _LETTER * max(names, default=0)) / _NARROW)
     columns = min(asked, max(fitting, 1))
@@ -178,9 +181,9 @@ def _fit(axes: "Axes", width: float) -> float:
     else:  # a map
         height = min(width, _TALLEST)
     inside = width - 3 - _LETTER * max(map(len, _names(axes)), default=0)
-    axes.set_title(_wrapped(axes.get_title(), inside), fontsize=axes.title.get_fontsize())
-    axes.set_xlabel(_wrapped(axes.get_xlabel(), inside))
-    axes.set_ylabel(_wrapped(" ".join(axes.get_ylabel().split("\n")), height + 3))
+    axes.set_title(wrapped(axes.get_title(), inside), fontsize=axes.title.get_fontsize())
+    axes.set_xlabel(wrapped(axes.get_xlabel(), inside))
+    axes.set_ylabel(wrapped(" ".join(axes.get_ylabel().split("\n")), height + 3))
     if isinstance(axes.xaxis.get_major_formatter(), FixedFormatter):
         texts = [each.get_text() for each in axes.get_xticklabels()]
         every = math.ceil(_LETTER * sum(len(text) + 2 for text in texts) / max(width - 5, 1))

@@ -5,7 +5,6 @@ which a method has the same look as in those of others.
 """
 
 import dataclasses
-import textwrap
 from collections.abc import Mapping, Sequence
 from itertools import chain
 from typing import TYPE_CHECKING, Any
@@ -13,18 +12,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from fedjax_admm._checks import InputError
+from fedjax_admm.trials.figures import _style
 from fedjax_admm.trials.figures._choices import BANDS, figure_files
-from fedjax_admm.trials.figures._style import (
-    LEFT_OUT,
-    Looks,
-    finish,
-    line_with_band,
-    logarithmic,
-    metric_label,
-    panels,
-    parameter_label,
-    tick_values,
-)
 from fedjax_admm.trials.results import Results, Summary, summarize
 
 if TYPE_CHECKING:
@@ -67,7 +56,7 @@ def with_methods(results: Results, names: Sequence[str]) -> Results:
     left_out = len(results.methods) - len(kept)
     if everything(results) or not kept or not left_out:
         return results
-    config = {**results.config, "methods": kept, LEFT_OUT: left_out}
+    config = {**results.config, "methods": kept, _style.LEFT_OUT: left_out}
     return dataclasses.replace(results, config=config)
 
 
@@ -133,7 +122,7 @@ def draw(
     axes: "Axes",
     results: Results,
     metric: str,
-    styles: Looks,
+    styles: _style.Looks,
     named: Mapping[str, str] | None = None,
     *,
     against: str = SWEPT,
@@ -166,23 +155,22 @@ def draw(
             table = summarize(values[:, :, -1], axis=1) if swept else summarize(values[row], axis=0)
             along, band = _along(results, name, against, row), band_of(results, table, bands)
             band = band if floor is None else [_in_decibels(each, floor) for each in band]
-            line_with_band(axes, along, band, label, styles[label])
+            _style.line_with_band(axes, along, band, label, styles[label])
     if against == EVEN:
         places = np.arange(len(results.sweep))
         axes.set_xticks(places, [f"{value:g}" for value in results.sweep])
     elif swept:
-        tick_values(axes, results)
-    label = against if known else metric_label(results, against)
-    axes.set_xlabel(parameter_label(results) if swept else label)
-    told = metric_label(results, metric) + ("" if floor is None else " (dB)")
-    axes.set_ylabel(told if "$" in told else textwrap.fill(told, 42))  # a formula stays whole
+        _style.tick_values(axes, results)
+    label = against if known else _style.metric_label(results, against)
+    axes.set_xlabel(_style.parameter_label(results) if swept else label)
+    axes.set_ylabel(_style.metric_label(results, metric) + ("" if floor is None else " (dB)"))
     axes.set_title(", ".join(filter(None, (title, words(results, bands)))))
-    logarithmic(axes, log)
+    _style.logarithmic(axes, log)
 
 
 def draw_panels(
     results: Results,
-    styles: Looks,
+    styles: _style.Looks,
     rows: Sequence[Sequence[Mapping[str, Any]]],
     *size: float,
     legend_title: str = "",
@@ -194,19 +182,19 @@ def draw_panels(
       results: of a run.
       styles: label -> look, in all panels that have none of their own.
       rows: of arguments of `draw`; the last may be shorter, and one row of four stands in two.
-      *size: height and width of a panel, as `panels` takes them.
+      *size: height and width of a panel, as `_style.panels` takes them.
       legend_title: above the legend.
       **shared: which axes are shared, as `Figure.subplots` takes it.
     """
     if [len(row) for row in rows] == [4]:
         rows = rows[0][:2], rows[0][2:]
-    figure, grid = panels(len(rows), len(rows[0]), *size, **shared)
+    figure, grid = _style.panels(len(rows), len(rows[0]), *size, **shared)
     looks = [*chain.from_iterable(rows)]
     for axes in grid.flat[len(looks) :]:
         axes.remove()
     for axes, look in zip(grid.flat, looks, strict=False):
         draw(axes, results, **{"styles": styles, **look})
-    return finish(figure, results, legend_title=legend_title), grid
+    return _style.finish(figure, results, legend_title=legend_title), grid
 
 
 def _in_decibels(values: np.ndarray, floor: float) -> np.ndarray:

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from fedjax_admm._drawings import COLOURS
-from fedjax_admm.trials.figures._layout import add_legend, hide_shared
+from fedjax_admm.trials.figures import _layout
 from fedjax_admm.trials.results import Results
 
 if TYPE_CHECKING:
@@ -242,12 +242,16 @@ def finish(figure: "Figure", results: Results, legend_title: str = "") -> "Figur
     named: dict[str, Any] = {}
     for axes in figure.axes:
         axes.grid(True, which="major", linewidth=0.4, alpha=0.6)
-        axes.title.set_fontsize(10)
         handles, labels = axes.get_legend_handles_labels()
         named |= dict(zip(labels, handles, strict=True))
-    hide_shared(figure)
+    wide, tall = 7.2 * figure.get_size_inches()  # in letters
+    for axes in _layout.panels_of(figure):
+        rows, columns = _layout.shape_around(axes)
+        axes.set_title(_layout.wrapped(axes.get_title(), wide / columns), fontsize=10)
+        axes.set_ylabel(_layout.wrapped(axes.get_ylabel(), tall / rows))
+    _layout.hide_shared(figure)
     if named:
-        add_legend(figure, named, legend_title)
+        _layout.add_legend(figure, named, legend_title)
     config = results.config
     ran = f"{config['experiment']}: {results.run_in_words}"
     data = config.get("data", "drawn").encode(errors="replace").decode()  # a path may be any bytes

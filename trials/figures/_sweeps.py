@@ -30,8 +30,7 @@ def sweep_figure(
       floor: lower end of the logarithmic axis; a method that lies below it is named in a note.
       heavy: whether tails are heavy: means have no bands then if none are asked for.
     """
-    usual = "none" if heavy else "errors"
-    row = [{"metric": metric, "bands": bands, "log": "y"} for bands in (usual, "medians")]
+    row = ends(metric, "none" if heavy else "errors")
     row += [] if share is None else [{"metric": share, "bands": "shares"}]
     styles = _style.family_styles(results.methods)
     figure, (grid,) = _lines.draw_panels(results, styles, [row])
@@ -52,6 +51,11 @@ def sweep_figure(
         if below:
             _style.note(grid[1], f"{', '.join(below)}: median below {floor:g}")
     return figure
+
+
+def ends(metric: str, bands: str = "errors") -> list[dict[str, Any]]:
+    """Return panels of the mean and the median of the last record against the swept number."""
+    return [{"metric": metric, "bands": kind, "log": "y"} for kind in (bands, "medians")]
 
 
 def families_figure(results: Results, *, metric: str) -> "Figure":
@@ -169,8 +173,6 @@ def panels_figure(
       metrics: one panel each.
       logarithmic: those whose axis is logarithmic.
     """
-    row = [
-        {"metric": each, "title": "last round", "log": "y" if each in logarithmic else ""}
-        for each in metrics
-    ]
+    look = {"title": "last round"}
+    row = [{**look, "metric": each, "log": "y" * (each in logarithmic)} for each in metrics]
     return _lines.draw_panels(results, _style.distinct_styles(results.methods), [row])[0]

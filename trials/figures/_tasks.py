@@ -105,6 +105,7 @@ def coverage_figure(
     return figure
 
 
+_WORST = "worst of all attacks tried"
 _COSTS = (_lines.ROUNDS, _lines.SENT, "gradients")
 
 
@@ -133,9 +134,6 @@ def peers_figure(
     look |= {"row": -1, "against": _lines.ROUNDS, "title": f"{parameter}: {results.sweep[-1]:g}"}
     shown = [ends if swept and several else look]
     return _by_task(results, shown, styles=_style.solver_styles, only=tasks)[0]
-
-
-_WORST = "worst of all attacks tried"
 
 
 def attacks_figure(

@@ -184,7 +184,7 @@ def test_numbers_and_words_are_sane(name):
     assert experiment.findings.endswith(".")
     regions = name == "localization-coverage"  # they have a size, and send nothing that counts
     measured = {"radius_90"} if regions else {error_of(name), "numbers_up", "numbers_down"}
-    assert measured <= set(experiment.metrics)
+    assert measured <= set(experiment.labels())
 
 
 EVERYBODY = [FIRST, "fsmdm-cauchy", "fsmdm-convergence"]

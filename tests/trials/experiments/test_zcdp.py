@@ -150,8 +150,8 @@ def test_a_shift_moves_the_true_models_only():
     np.testing.assert_array_equal(same.graph.heads, shifted.graph.heads)
     assert not np.diff(same.truth, axis=0).any()
     assert np.abs(np.diff(shifted.truth, axis=0)).max() > 0.5
-    problem = find("zcdp-heterogeneous").problem
-    assert [name for name in NAMES if find(name).problem is problem] == ["zcdp-heterogeneous"]
+    swept = [name for name in NAMES if find(name).sweep.name == "shift"]
+    assert swept == ["zcdp-heterogeneous"]
 
 
 # --- settings -------------------------------------------------------------------------------------
@@ -474,11 +474,15 @@ def draw_sweep(results, **options):
     return figures.task_sweep_figure(results, metric="error", **options)
 
 
+BANDS = "median, 10–90 % of trials"
+
+
 def test_curves_have_a_column_per_task_and_a_row_per_value():
     results = made_up()
     figure = draw_curves(results)
     titles = [axes.get_title() for axes in figure.axes]
-    assert titles == ["a, value 1", "b, value 1", "a, value 8", "b, value 8"]
+    shown = ["a, value 1", "b, value 1", "a, value 8", "b, value 8"]
+    assert titles == [f"{title}, {BANDS}" for title in shown]
     assert [len(axes.lines) for axes in figure.axes] == [2, 3, 2, 3]
     for row, axes in ((0, figure.axes[1]), (1, figure.axes[3])):
         line = axes.lines[2]
@@ -487,13 +491,13 @@ def test_curves_have_a_column_per_task_and_a_row_per_value():
         medians = np.median(results.values("b: Z", "error")[row], axis=0)
         np.testing.assert_allclose(line.get_ydata(), 10 * np.log10(medians), rtol=1e-12)
     assert figure.axes[0].get_ylabel() == "error of the models (dB)"
-    assert figure.axes[2].get_xlabel() == "iteration"
+    assert figure.axes[2].get_xlabel() == "global round"
 
 
 def test_sweeps_have_a_column_per_task():
     results = made_up(sweep=(0.5, 2.0, 16.0))
     figure = draw_sweep(results)
-    assert [axes.get_title() for axes in figure.axes] == ["a", "b"]
+    assert [axes.get_title() for axes in figure.axes] == [f"a, {BANDS}", f"b, {BANDS}"]
     assert [len(axes.lines) for axes in figure.axes] == [2, 3]
     line = figure.axes[0].lines[1]
     np.testing.assert_array_equal(line.get_xdata(), [0.5, 2, 16])
@@ -504,7 +508,7 @@ def test_sweeps_have_a_column_per_task():
         assert axes.get_xlabel() == "epsilon"
         assert [label.get_text() for label in axes.get_xticklabels()] == ["0.5", "2", "16"]
     assert figure.axes[0].get_ylabel() == "error of the models (dB)"
-    assert draw_sweep(results, logarithmic=False).axes[0].get_xscale() == "linear"
+    assert draw_sweep(made_up(sweep=(0.9, 0.95, 1.0))).axes[0].get_xscale() == "linear"
 
 
 def exact_zeros(arrays):
