@@ -244,7 +244,7 @@ def finish(figure: "Figure", results: Results, legend_title: str = "") -> "Figur
         axes.grid(True, which="major", linewidth=0.4, alpha=0.6)
         handles, labels = axes.get_legend_handles_labels()
         named |= dict(zip(labels, handles, strict=True))
-    wide, tall = 7.2 * figure.get_size_inches()  # in letters
+    wide, tall = (6.6, 5.2) * figure.get_size_inches()  # of panels, in heights of letters
     for axes in _layout.panels_of(figure):
         rows, columns = _layout.shape_around(axes)
         axes.set_title(_layout.wrapped(axes.get_title(), wide / columns), fontsize=10)
