@@ -255,7 +255,7 @@ def test_a_mistake_in_a_file_is_told_with_its_line(command, tmp_path, text, sent
 @pytest.mark.parametrize(
     ("name", "sentence"),
     [
-        ("there.py", "there.py does not exist; check its name."),
+        ("there.py", "there is no file there.py."),
         ("my", "there is no experiment 'my'; did you mean my.py?"),
         ("nowhere.deeper:x", "there is no module nowhere; install it or run from the folder"),
         ("json:dumps", "dumps in json must be an Experiment or a sequence of them, but it is <f"),

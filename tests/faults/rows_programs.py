@@ -72,7 +72,7 @@ ROWS = [
     Row(
         "plot-named-gone",
         (*PLOT, "--experiment", "gone.py"),
-        "gone.py does not exist",
+        "there is no file gone.py",
         prepare=finished,
     ),
 ]

@@ -117,6 +117,8 @@ def _load(path: Path) -> tuple[ModuleType, str]:
 
     Arrays that it makes are of the width that JAX has then, so that another width loads it anew.
     """
+    if not path.exists():
+        raise InputError(f"there is no file {path}", value=path)
     with opened(path) as file:
         source = file.read()
     place = path.resolve()
