@@ -24,10 +24,7 @@ _TIMES = {"s": 1.0, "ms": 1e-3, "us": 1e-6, "ns": 1e-9}
 _ANGLES = {"rad": 1.0, "deg": math.pi / 180}
 _COLUMNS = {  # what is read -> the names that it may have, and its units
     "time": (("time", "timestamp", "t", "datetime"), _TIMES),
-    "anchor": (
-        ("anchor", "anchor_id", "tag", "tag_id", "beacon", "beacon_id", "node", "node_id", "id"),
-        {},
-    ),
+    "anchor": ([n + end for n in ("anchor", "tag", "beacon", "node") for end in ("", "_id")], {}),
     "range": (("range", "distance", "dist"), _LENGTHS),
     "sigma": (("sigma", "std", "deviation"), _LENGTHS),
     "distance": (("distance", "dist"), _LENGTHS),
@@ -59,17 +56,12 @@ class Plane:
 
     def places(self, latitude: np.ndarray, longitude: np.ndarray) -> np.ndarray:
         """Return x and y, (places, 2), metres, of places in degrees."""
-        east, north = self.metres()
-        return np.stack(
-            [(longitude - self.longitude) * east, (latitude - self.latitude) * north], -1
-        )
+        return np.stack([longitude - self.longitude, latitude - self.latitude], -1) * self.metres()
 
     def degrees(self, places: np.ndarray) -> np.ndarray:
         """Return latitudes and longitudes, (places, 2), of x and y."""
-        east, north = self.metres()
-        return np.stack(
-            [self.latitude + places[:, 1] / north, self.longitude + places[:, 0] / east], -1
-        )
+        east, north = (places / self.metres()).T
+        return np.stack([self.latitude + north, self.longitude + east], -1)
 
 
 @dataclass(frozen=True)
@@ -115,13 +107,13 @@ class KitLog:
 
 
 def read_kit(
-    ranges: Path,
-    anchors: Path,
-    odometry: Path | None = None,
-    truth: Path | None = None,
+    ranges: str | Path,
+    anchors: str | Path,
+    odometry: str | Path | None = None,
+    truth: str | Path | None = None,
     *,
     signed: bool = False,
-    time_format: str | None = None,
+    form: str | None = None,
 ) -> KitLog:
     """Read the files of a kit.
 
@@ -133,7 +125,7 @@ def read_kit(
         are added.
       truth: time and place.
       signed: whether ranges may be negative or 0, as those of a clock of its own are.
-      time_format: the form of all times, as `Table.times` takes it; found from each file if None.
+      form: the form of all times, as `Table.times` takes it; found from each file if None.
     """
     table = _read(anchors, "anchor, x, y[, z]")
     names = table.texts(_column(table, "anchor")[0], complete=True).tolist()
@@ -146,46 +138,40 @@ def read_kit(
         told = f"{anchors} has {len(names)} anchors, but {dim} dimensions need at least {dim}"
         raise InputError(told)
     table = _read(ranges, "time, anchor, range[, sigma]")
-    used = [_column(table, what)[0] for what in ("anchor", "time", "range")]
-    owners = table.texts(used[0])
-    columns = [_seconds(table, time_format), _scaled(table, "range")[:, 0]]
-    sigma = _column(table, "sigma", optional=True)
-    if sigma is not None:
-        used.append(sigma[0])
-        columns.append(_scaled(table, "sigma")[:, 0])
-    whole = np.isfinite(columns).all(0) & (signed | (columns[1] > 0)) & (owners != "")
-    if sigma is not None:
-        whole &= columns[2] > 0
+    measured = ["range", *(["sigma"] if _column(table, "sigma", optional=True) else [])]
+    used = [_column(table, what)[0] for what in ("time", "anchor", *measured)]
+    times, owners, numbers = _seconds(table, form), table.texts(used[1]), _scaled(table, *measured)
+    whole = np.isfinite(times) & np.isfinite(numbers).all(1) & (owners != "")
+    whole &= (numbers[:, signed:] > 0).all(1)  # of signed ranges sigma alone
     placed = np.isin(owners, names)
-    unknown = tuple(dict.fromkeys(owners[whole & ~placed].tolist()))
     kept = np.flatnonzero(whole & placed)
     if len(kept) < dim + 1:
         raise InputError(
             f"{ranges} has {len(kept)} ranges of anchors in {anchors}, but a path in {dim} "
             f"dimensions needs at least {dim + 1}; check the names of anchors in both."
         )
-    kept = kept[np.argsort(columns[0][kept], kind="stable")]
+    kept = kept[np.argsort(times[kept], kind="stable")]
     anchor = np.array([names.index(each) for each in owners[kept].tolist()])
-    _, first = np.unique([columns[0][kept], anchor, columns[1][kept]], axis=1, return_index=True)
+    rows = [times[kept], anchor, numbers[kept, 0]]
+    _, first = np.unique(rows, axis=1, return_index=True)
     repeated, first = len(kept) - len(first), np.sort(first)
     kept = kept[first]
     heard, anchor = np.unique(anchor[first], return_inverse=True)
-    steps = None if odometry is None else _odometry(odometry, time_format)
-    true = None if truth is None else _truth(truth, plane, dim, time_format)
+    steps = None if odometry is None else _odometry(odometry, form)
+    true = None if truth is None else _truth(truth, plane, dim, form)
     for path, others in ((odometry, steps), (truth, true)):
-        if others is not None:
-            _check_together(ranges, columns[0][kept], path, others[:, 0])
+        _check_clock(ranges, times[kept], path, others)
     return KitLog(
         names=tuple(names[each] for each in heard),
         anchors=places[heard],
         plane=plane,
-        times=columns[0][kept],
+        times=times[kept],
         anchor=anchor,
-        ranges=columns[1][kept],
-        sigma=None if sigma is None else columns[2][kept],
+        ranges=numbers[kept, 0],
+        sigma=numbers[kept, 1] if len(measured) > 1 else None,
         lines=table.lines[kept],
         missing=int((~whole).sum()),
-        unknown=unknown,
+        unknown=tuple(dict.fromkeys(owners[whole & ~placed].tolist())),
         odometry=steps,
         truth=true,
         ignored=table.header.others(used),
@@ -194,14 +180,14 @@ def read_kit(
     )
 
 
-def _check_together(ranges: Path, times: np.ndarray, path: Path | None, others: np.ndarray) -> None:
-    """Check that two files are of one clock."""
-    if others[0] > times[-1] or others[-1] < times[0]:
-        raise InputError(
-            f"the times of {path}, {others[0]:.15g} to {others[-1]:.15g} s, are not those of "
-            f"{ranges}, {times[0]:.15g} to {times[-1]:.15g} s; name the unit of both columns, as "
-            "time_ms."
-        )
+def _check_clock(
+    ranges: str | Path, times: np.ndarray, path: str | Path | None, rows: np.ndarray | None
+) -> None:
+    """Check that the rows of another file are of the clock of the ranges."""
+    if rows is not None and (rows[0, 0] > times[-1] or rows[-1, 0] < times[0]):
+        told = f"the times of {path}, {rows[0, 0]:.15g} to {rows[-1, 0]:.15g} s, are not those of "
+        told += f"{ranges}, {times[0]:.15g} to {times[-1]:.15g} s"
+        raise InputError(told, remedy="name the unit of both columns, as time_ms")
 
 
 def _scaled(table: Table, *whats: str, complete: bool = False) -> np.ndarray:
@@ -246,37 +232,36 @@ def _column(table: Table, what: str, *, optional: bool = False) -> Any:
 def _places(table: Table, plane: Plane | None = None, *, complete: bool = True):
     """Return the plane and the places, shape (rows, dim)."""
     degrees = _column(table, "latitude", optional=True)
-    whats = ("latitude", "longitude") if degrees else ("x", "y")
-    above = ("z",) if _column(table, "z", optional=True) else ()
-    numbers = _scaled(table, *whats, *above, complete=complete)
+    whats = ["latitude", "longitude"] if degrees else ["x", "y"]
+    whats += ["z"] if _column(table, "z", optional=True) else []
+    numbers = _scaled(table, *whats, complete=complete)
     if not degrees:
         return None, numbers
     plane = plane or Plane(*numbers[:, :2].mean(0).tolist())
-    flat = plane.places(numbers[:, 0], numbers[:, 1])
-    return plane, np.concatenate([flat, numbers[:, 2:]], 1)
+    return plane, np.column_stack([plane.places(*numbers[:, :2].T), numbers[:, 2:]])
 
 
-def _odometry(path: Path, form: str | None) -> np.ndarray:
+def _odometry(path: str | Path, form: str | None) -> np.ndarray:
     table = _read(path, "time, distance, turn")
     steps = np.column_stack([_seconds(table, form), _scaled(table, "distance", "turn")])
     steps = steps[np.isfinite(steps).all(1)]
     ends, which = np.unique(steps[:, 0], return_inverse=True)
-    added = [np.bincount(which, column) for column in steps[:, 1:].T]
-    return _increasing(path, np.stack([ends, *added], -1))
+    return _increasing(path, ends, [np.bincount(which, column) for column in steps[:, 1:].T])
 
 
-def _truth(path: Path, plane: Plane | None, dim: int, form: str | None) -> np.ndarray:
+def _truth(path: str | Path, plane: Plane | None, dim: int, form: str | None) -> np.ndarray:
     table = _read(path, "time, x, y[, z]")
     own, places = _places(table, plane, complete=False)
     if places.shape[1] < dim or (own is None) != (plane is None):
         raise InputError(f"{path} must have places of the same columns as the file of anchors.")
     rows = np.column_stack([_seconds(table, form), places[:, :dim]])
-    return _increasing(path, rows[np.isfinite(rows).all(1)])
+    rows = rows[np.isfinite(rows).all(1)]
+    times, first = np.unique(rows[:, 0], return_index=True)
+    return _increasing(path, times, rows[first, 1:].T)
 
 
-def _increasing(path: Path, rows: np.ndarray) -> np.ndarray:
-    """Return rows in the order of time, the first of those at one time."""
-    _, first = np.unique(rows[:, 0], return_index=True)
-    if len(first) < 2:
-        raise InputError(f"{path} has {len(first)} time, but at least 2 are needed.")
-    return rows[first]
+def _increasing(path: str | Path, times: np.ndarray, columns: Any) -> np.ndarray:
+    """Return times in ascending order and what belongs to them as rows."""
+    if len(times) < 2:
+        raise InputError(f"{path} has {len(times)} time, but at least 2 are needed.")
+    return np.stack([times, *columns], -1)

@@ -1,7 +1,6 @@
 """The observations of a network's nodes, read from a file: one row per node and time."""
 
 import re
-from collections import defaultdict
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -24,22 +23,10 @@ class Observations:
     columns: tuple[str, ...]  # names of the dim coefficients, the last one of the intercept
     coordinates: np.ndarray | None  # shape=(nodes, 2)
     coordinate_names: tuple[str, ...]
-    rows_read: int
-    rows_incomplete: int  # dropped because a used value was missing
-    rows_without_past: int  # dropped because they are their node's first ones
+    rows: dict[str, int]  # "read", "incomplete", "without_past" (a node's first ones), "used"
     absent: tuple[str, ...]  # nodes that had no complete row
     order: str  # of the rows: that of the "file", or the form of their times
     ignored: tuple[str, ...] = ()  # other columns of the file
-
-    @property
-    def rows(self) -> dict[str, int]:
-        """Return how many rows were read, left out and used."""
-        return {
-            "read": self.rows_read,
-            "incomplete": self.rows_incomplete,
-            "without_past": self.rows_without_past,
-            "used": int(self.counts.sum()),
-        }
 
     @property
     def counts(self) -> np.ndarray:
@@ -48,10 +35,9 @@ class Observations:
 
     def stacked(self) -> tuple[np.ndarray, np.ndarray]:
         """Return features (nodes, rows, dim) and targets (nodes, rows), padded with zeros."""
-        counts = self.counts
-        x = np.zeros((len(self.nodes), counts.max(), len(self.columns)))
+        x = np.zeros((len(self.nodes), self.counts.max(), len(self.columns)))
         y = np.zeros(x.shape[:2])
-        for i, count in enumerate(counts):
+        for i, count in enumerate(self.counts):
             x[i, :count], y[i, :count] = self.features[i], self.targets[i]
         return x, y
 
@@ -117,15 +103,15 @@ def read_observations(
         raise InputError(told, remedy="fill in the missing ones")
     used = np.flatnonzero(complete)
     used = used[np.argsort(times[used], kind="stable")]
-    if time is not None and any(lag for _, lag in lagged):
-        _check_times(table, node, owners[used], time, times[used], used)
-
-    rows: dict[str, list[int]] = defaultdict(list)
-    for name, row in zip(owners[used].tolist(), used.tolist(), strict=True):
-        rows[name].append(row)
-    everyone = dict.fromkeys(owners[owners != ""].tolist())
-    names = [name for name in everyone if name in rows]
     depth = max(lag for _, lag in lagged)
+    if time is not None and depth:
+        _check_times(table, node, owners[used], time, times[used], used)
+    known, which = np.unique(owners[used], return_inverse=True)
+    grouped = used[np.argsort(which, kind="stable")]
+    parts = np.split(grouped, np.cumsum(np.bincount(which))[:-1])
+    rows = dict(zip(known.tolist(), parts, strict=True))
+    everyone = list(dict.fromkeys(owners[owners != ""].tolist()))
+    names = [name for name in everyone if name in rows]
     x, y = [], []
     for name in names:
         own = values[rows[name]]
@@ -133,28 +119,31 @@ def read_observations(
         columns = [own[depth - lag :, numbers.index(column)][:length] for column, lag in lagged]
         x.append(np.stack([*columns, np.ones(length)], axis=1))
         y.append(own[depth:, numbers.index(target)])
-    counts = dict(zip(names, map(len, y), strict=True))
     if len(names) == 1:
         told = f"{path} has one {owner} only, {names[0]!r} in column {node}"
         raise InputError(told, remedy="a network needs two or more")
-    short = [name for name, count in counts.items() if count < at_least]
+    short = [(name, len(rows)) for name, rows in zip(names, y, strict=True) if len(rows) < at_least]
     if short:
-        others = f" (and {len(short) - 1} more like it)" if len(short) > 1 else ""
+        (first, number), *rest = short
+        others = f" (and {len(rest)} more like it)" if rest else ""
         past = f" after the first {depth}" if depth else ""
-        own = f"{counts[short[0]]} complete row{'' if counts[short[0]] == 1 else 's'}{past}"
-        told = f"{path}: {owner} {short[0]!r}{others} has {own}, but {purpose} at least {at_least}"
+        own = f"{number} complete row{'' if number == 1 else 's'}{past}"
+        told = f"{path}: {owner} {first!r}{others} has {own}, but {purpose} at least {at_least}"
         raise InputError(told, remedy=f"add rows or remove the {owner}")
-    shown = [column if lag == 0 else f"{column}[-{lag}]" for column, lag in lagged]
+    left = sum(map(len, y))
     return Observations(
         nodes=tuple(names),
         features=tuple(x),
         targets=tuple(y),
-        columns=(*shown, INTERCEPT),
+        columns=(*(f"{name}[-{lag}]" if lag else name for name, lag in lagged), INTERCEPT),
         coordinates=_coordinates(table, places, owners, names, owner) if places else None,
         coordinate_names=tuple(places),
-        rows_read=len(table),
-        rows_incomplete=int((~complete).sum()),
-        rows_without_past=len(used) - sum(counts.values()),
+        rows={
+            "read": len(table),
+            "incomplete": int((~complete).sum()),
+            "without_past": len(used) - left,
+            "used": left,
+        },
         absent=tuple(name for name in everyone if name not in rows),
         order=order,
         ignored=header.others(asked),
@@ -163,18 +152,18 @@ def read_observations(
 
 def _parsed_features(text: str, header: Sequence[str]) -> list[tuple[str, int]]:
     """Turn "max_temp[-1],min_temp" into [("max_temp", 1), ("min_temp", 0)]."""
-    features = []
+    features: list[tuple[str, int]] = []
     for part in (part.strip() for part in text.split(",")):
         column, lag, problem = part, 0, None
-        bracket = re.fullmatch(r"(.+?)\s*\[([^\[\]]*)\]", part)
-        if not part:
-            problem = f"must name columns separated by commas, such as a,b[-1], but it is {text!r}"
-        elif bracket and part not in header:
+        bracket = None if part in header else re.fullmatch(r"(.+?)\s*\[([^\[\]]*)\]", part)
+        if bracket:
             column, past = bracket[1], re.fullmatch(r"\s*-\s*([1-9]\d{0,5})\s*", bracket[2])
             lag = int(past[1]) if past else 0
             if not past:
                 problem = f"must say how many rows back, as {column}[-1] does, but it says {part}"
-        if (column, lag) in features:
+        if not part:
+            problem = f"must name columns separated by commas, such as a,b[-1], but it is {text!r}"
+        elif (column, lag) in features:
             problem = f"names {part} twice; remove one of them"
         if problem is not None:
             raise InputError(problem, argument="features")
@@ -185,28 +174,24 @@ def _parsed_features(text: str, header: Sequence[str]) -> list[tuple[str, int]]:
 def _check_times(table: Table, node: str, owners, time: str, times, rows) -> None:
     """Check that no node has two rows of one time: which one came before is not known."""
     seen: dict[tuple[str, float], int] = {}
-    written = table.texts(time)
-    for owner, moment, row in zip(owners.tolist(), times.tolist(), rows.tolist(), strict=True):
-        if (first := seen.setdefault((owner, moment), row)) != row:
-            earlier = table.place(min(first, row)).rpartition(", ")[2]
-            told = f"{table.place(max(first, row))}: {node} {owner!r} has a row of {time} "
-            told += f"{str(written[row])!r} already in {earlier}"
-            remedy = "remove one of them, or the row before is not known"
-            raise InputError(told, remedy=remedy)
+    for *both, row in zip(owners.tolist(), times.tolist(), rows.tolist(), strict=True):
+        first = seen.setdefault((both[0], both[1]), row)
+        if first != row:
+            first, row = sorted((first, row))
+            earlier = table.place(first).rpartition(", ")[2]
+            told = f"{table.place(row)}: {node} {both[0]!r} has a row of {time} "
+            told += f"{str(table.texts(time)[row])!r} already in {earlier}"
+            raise InputError(told, remedy="remove one of them, or the row before is not known")
 
 
 def _coordinates(table: Table, columns, owners, names: list[str], owner: str) -> np.ndarray:
     """Return every node's coordinates, shape (nodes, 2): those of its first row that has them."""
     values = table.numbers(columns)
-    places: dict[str, np.ndarray] = {}
-    for name, row in zip(owners.tolist(), values, strict=True):
-        if np.isfinite(row).all():
-            places.setdefault(name, row)
-    for name in names:
-        if name not in places:
-            raise InputError(
-                f"{table.header.path}: {owner} {name!r} has no {' and '.join(columns)} in any row; "
-                "fill them in or leave {coordinates} out.",
-                others=["coordinates"],
-            )
+    there = np.flatnonzero(np.isfinite(values).all(1))[::-1]
+    places = dict(zip(owners[there].tolist(), values[there], strict=True))
+    lost = [name for name in names if name not in places]
+    if lost:
+        told = f"{table.header.path}: {owner} {lost[0]!r} has no {' and '.join(columns)} in any row"
+        remedy = "fill them in or leave {coordinates} out"
+        raise InputError(told, remedy=remedy, others=["coordinates"])
     return np.stack([places[name] for name in names])

@@ -163,7 +163,7 @@ def test_lags_look_at_the_row_before_that_is_complete(read):
     np.testing.assert_array_equal(seen.targets[0], [300, 400, 500])
     np.testing.assert_array_equal(seen.features[1], [[-1, -3, 1], [-3, -5, 1]])
     np.testing.assert_array_equal(seen.targets[1], [-30, -50])
-    assert (seen.rows_read, seen.rows_incomplete, seen.rows_without_past) == (11, 4, 2)
+    assert seen.rows == {"read": 11, "incomplete": 4, "without_past": 2, "used": 5}
     assert seen.absent == ("w",)
     assert seen.order == "numbers"
 
@@ -199,7 +199,7 @@ def test_coordinates_are_those_of_the_first_row_that_has_them(read):
     content = text(table, "site,a,y,lon,lat")
     seen = read(content, features="a", coordinates="lon, lat")
     np.testing.assert_array_equal(seen.coordinates, [[25.5, 60], [24, 61.5]])
-    assert seen.rows_incomplete == 0
+    assert seen.rows["incomplete"] == 0
     with pytest.raises(InputError, match=r"^coordinates must name two columns"):
         read(content, features="a", coordinates="lon")
     with pytest.raises(InputError, match="node 'u' has no lon and lat in any row"):
@@ -487,7 +487,7 @@ def test_weather_stations_are_read_and_joined(stations):
     assert isinstance(seen, Observations)
     assert len(seen.nodes) == 203
     assert sorted(seen.counts)[:3] == [24, 24, 27]
-    assert (seen.rows_read, seen.rows_incomplete, seen.order) == (5768, 90, "iso")
+    assert (seen.rows["read"], seen.rows["incomplete"], seen.order) == (5768, 90, "iso")
     network = build_graph(seen, threshold=5.0)
     assert (network.num_edges, network.isolated.sum()) == (3254, 2)
 

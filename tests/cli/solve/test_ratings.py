@@ -285,7 +285,7 @@ def test_test_ratings_choose_nothing(table, fit):
         held_out(numbered, drawn.held_out),
         held_out(numbered, drawn.tuning.held_out),
     )
-    assert (tested.size, validated.size) == (fit.verdict.tested, fit.choice.validated)
+    assert (tested.size, validated.size) == (fit.tested, fit.choice.validated)
     assert not set(tested) & set(validated)
 
     values = table.values.copy()
@@ -293,8 +293,8 @@ def test_test_ratings_choose_nothing(table, fit):
     other = fit_ratings(replace(table, values=values), SETTINGS)
     np.testing.assert_array_equal(other.choice.grid_errors, fit.choice.grid_errors)
     for name in ("training_error", "objective"):
-        np.testing.assert_array_equal(other.verdict.curve[name], fit.verdict.curve[name])
-    assert other.verdict.errors[FEDMC] != fit.verdict.errors[FEDMC]
+        np.testing.assert_array_equal(other.curve[name], fit.curve[name])
+    assert other.scores[FEDMC].test != fit.scores[FEDMC].test
 
     # The global mean's error on them, by hand.
     rest = np.delete(values, tested)
@@ -327,7 +327,8 @@ def test_biases_that_validate_better_are_the_result():
     other = fit_ratings(table, replace(SETTINGS, beta=1e6, model="fedmc"))
     assert other.choice.model == FEDMC
     assert summary(other).startswith(f"The result is that of the {FEDMC}, as --model says.")
-    assert other.verdict.errors == given.verdict.errors
+    tests = [{name: each.test for name, each in fit.scores.items()} for fit in (other, given)]
+    assert tests[0] == tests[1]
 
 
 @pytest.mark.parametrize(
@@ -339,9 +340,9 @@ def test_biases_that_validate_better_are_the_result():
     ],
 )
 def test_biases_that_are_as_good_are_told(table, fit, biases, sentence):
-    errors = {FEDMC: (0.8, 0.9), FRESH: (0.801, 0.9), BIASES: (biases, 0.9)}
-    errors = {**fit.verdict.errors, MEAN: (1.0, 1.1), **errors}
-    told = summary(replace(fit, verdict=replace(fit.verdict, errors=errors)))
+    errors = {FEDMC: 0.8, FRESH: 0.801, BIASES: biases, MEAN: 1.0}
+    changed = {name: fit.scores[name]._replace(test=error) for name, error in errors.items()}
+    told = summary(replace(fit, scores=fit.scores | changed))
     assert ("biases are" in told) == (sentence is not None)
     assert (sentence or "") in told
     best = FEDMC if biases > 0.8 else BIASES
@@ -379,9 +380,9 @@ def test_the_figure_shows_errors_beside_those_of_biases(fit):
     left, right = draw_ratings_fit(fit, "what was run").axes
     level, test, training = left.lines
     assert set(level.get_ydata()) == {fit.scores[BIASES].test}
-    np.testing.assert_array_equal(test.get_xdata(), fit.verdict.curve["round"])
-    np.testing.assert_array_equal(test.get_ydata(), fit.verdict.curve["test_error"])
-    np.testing.assert_array_equal(training.get_ydata(), fit.verdict.curve["training_error"])
+    np.testing.assert_array_equal(test.get_xdata(), fit.curve["round"])
+    np.testing.assert_array_equal(test.get_ydata(), fit.curve["test_error"])
+    np.testing.assert_array_equal(training.get_ydata(), fit.curve["training_error"])
     looks = {(line.get_linestyle(), line.get_marker()) for line in left.lines}
     assert len(looks) == 3  # without colour
     assert right.get_xscale() == "log"

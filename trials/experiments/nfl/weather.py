@@ -110,9 +110,7 @@ def _twin() -> Observations:
         columns=("max_temp[-1]", "min_temp", "intercept"),
         coordinates=places,
         coordinate_names=("longitude", "latitude"),
-        rows_read=high.size,
-        rows_incomplete=0,
-        rows_without_past=203,
+        rows={"read": high.size, "incomplete": 0, "without_past": 203, "used": high[:, 1:].size},
         absent=(),
         order="file",
     )

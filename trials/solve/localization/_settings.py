@@ -40,7 +40,7 @@ class LocalizationSettings(Settings):
 
         if self.anchors is None:
             return read_ranges(path)
-        how = {"signed": self.clock, "time_format": self.time_format}
+        how = {"signed": self.clock, "form": self.time_format}
         return read_kit(path, self.anchors, self.odometry, self.truth, **how)
 
     def solve(self, data: Any, title: str, stages: Stages) -> Solution:

@@ -30,11 +30,11 @@ def draw_networked(fit: NetworkedFit, title: str) -> Figure:
     grey dots.
     """
     seen, graph = fit.observations, fit.network.graph
-    places, aspect, width = seen.coordinates, 1.0, 6.5  # width in inches
+    places, width = seen.coordinates, 6.5  # width in inches
+    aspect = 1.0
     if places is not None:
         # The map is as wide as its nodes ask for, within limits.
-        spread = np.maximum(np.ptp(places, axis=0), 1e-300)
-        aspect = _aspect(seen)
+        spread, aspect = np.maximum(np.ptp(places, axis=0), 1e-300), _aspect(seen)
         width = float(np.clip(5.5 * spread[0] / (aspect * spread[1]), 4.0, 8.0))
     figure = Figure(figsize=(width + 4.6, 7.4), layout="constrained")
     left, right = figure.subplots(1, 2, width_ratios=(width + 0.8, 3.2))
@@ -51,9 +51,8 @@ def draw_networked(fit: NetworkedFit, title: str) -> Figure:
     _draw_edges(left, graph, places)
     handles = _draw_nodes(left, places, fit)
     _draw_errors(right, fit)
-    columns = min(len(handles), 3 if width < 5.5 else 4)
-    look = {"loc": "outside lower center", "frameon": False, "fontsize": 9}
-    figure.legend(handles=handles, ncols=columns, **look)
+    look = {"ncols": min(len(handles), 3 if width < 5.5 else 4), "frameon": False, "fontsize": 9}
+    figure.legend(handles=handles, loc="outside lower center", **look)
     figure.suptitle(drawn(title), fontsize=11)
     return figure
 
@@ -63,43 +62,41 @@ def _aspect(observations: Observations) -> float:
     across, up = (name.lower() for name in observations.coordinate_names)
     assert observations.coordinates is not None
     latitude = observations.coordinates[:, 1].mean()
-    if across.startswith("lon") and up.startswith("lat") and abs(latitude) < 85:
-        return float(1 / np.cos(np.radians(latitude)))
-    return 1.0
+    degrees = across.startswith("lon") and up.startswith("lat") and abs(latitude) < 85
+    return float(1 / np.cos(np.radians(latitude))) if degrees else 1.0
 
 
 def _draw_edges(axes: Axes, graph: Graph, places: np.ndarray) -> None:
     present = np.asarray(graph.present)
-    heads, tails = np.asarray(graph.heads)[present], np.asarray(graph.tails)[present]
-    ends = list(np.stack([places[heads], places[tails]], axis=1))
-    alpha = float(np.clip(12 / np.sqrt(max(len(heads), 1)), 0.05, 0.7))
+    ends = places[np.stack([graph.heads, graph.tails], axis=1)[present]]
+    alpha = float(np.clip(12 / np.sqrt(max(len(ends), 1)), 0.05, 0.7))
     look = {"colors": GREY, "linewidths": 0.5, "alpha": alpha, "rasterized": len(ends) > 5000}
-    axes.add_collection(LineCollection(ends, zorder=1, **look))
+    axes.add_collection(LineCollection(list(ends), zorder=1, **look))
 
 
 def _draw_nodes(axes: Axes, places: np.ndarray, fit: NetworkedFit) -> list[PathCollection]:
     """Draw the nodes and return what the legend shows."""
-    sizes = fit.cluster_sizes
-    large = min(int((sizes > 1).sum()), len(_CLUSTERS))
-    area = float(np.clip(6000 / len(places), 12, 60))
-    groups: list[tuple[np.ndarray, str, str, str]] = []
-    alone = sizes[fit.cluster - 1] == 1
-    rest = (fit.cluster > large) & ~alone
-    if alone.any():
-        groups.append((alone, GREY, ".", f"agrees with no neighbour ({alone.sum()})"))
-    if rest.any():
-        number = int((sizes > 1).sum()) - large
-        label = f"{amount(number, 'more cluster')} ({rest.sum()} nodes)"
-        groups.append((rest, "white", "h", label))
-    for number, (colour, marker) in enumerate(_CLUSTERS[:large], start=1):
-        label = f"cluster {number} ({sizes[number - 1]} nodes)"
-        groups.append((fit.cluster == number, colour, marker, label))
-    handles = []
-    for depth, (chosen, colour, marker, label) in enumerate(groups):
+    sizes, cluster = fit.cluster_sizes, fit.cluster
+    number = int((sizes > 1).sum())
+    large, alone = min(number, len(_CLUSTERS)), sizes[cluster - 1] == 1
+    rest = (cluster > large) & ~alone
+    more = f"{amount(number - large, 'more cluster')} ({rest.sum()} nodes)"
+    others = {
+        f"agrees with no neighbour ({alone.sum()})": (alone, GREY, "."),
+        more: (rest, "white", "h"),
+    }
+    named = {
+        f"cluster {place} ({size} nodes)": (cluster == place, *look)
+        for place, (size, look) in enumerate(zip(sizes, _CLUSTERS[:large], strict=False), 1)
+    }
+    area, handles = float(np.clip(6000 / len(places), 12, 60)), []
+    groups = {label: group for label, group in (others | named).items() if group[0].any()}
+    for depth, (label, (chosen, colour, marker)) in enumerate(groups.items()):
         edge = "none" if marker == "." else "black"
         look = {"c": colour, "marker": marker, "edgecolors": edge, "linewidths": 0.5, "s": area}
         handles.append(axes.scatter(*places[chosen].T, label=label, zorder=2 + depth, **look))
-    return [*handles[len(handles) - large :], *reversed(handles[: len(handles) - large])]
+    first = len(handles) - large
+    return [*handles[first:], *reversed(handles[:first])]
 
 
 def _draw_errors(axes: Axes, fit: NetworkedFit) -> None:

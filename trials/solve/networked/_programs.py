@@ -7,7 +7,9 @@ cache, and is off where that is off. What is there serves the versions that wrot
 file is a digest of everything that tracing depends on.
 """
 
+import gzip
 import hashlib
+import zlib
 from collections.abc import Callable, Hashable
 from contextlib import suppress
 from functools import wraps
@@ -23,7 +25,6 @@ from fedjax_admm._host._digest import code_digest
 from fedjax_admm._host._files import write_atomically
 
 Result = TypeVar("Result")
-_SUM = hashlib.sha256().digest_size  # bytes before the program: their digest
 
 
 def kept(function: Callable[..., Result]) -> Callable[..., Result]:
@@ -84,21 +85,15 @@ def _dependencies(leaves: list[Any]) -> tuple[Hashable, ...]:
 
 def _read(file: Path) -> export.Exported | None:
     """Return the program in a file; None where there is no whole one."""
-    try:
-        content = file.read_bytes()
-    except OSError:
-        return None
-    program = content[_SUM:]
-    whole = hashlib.sha256(program).digest() == content[:_SUM]
-    return export.deserialize(bytearray(program)) if whole else None
+    with suppress(OSError, EOFError, zlib.error):
+        program = gzip.decompress(file.read_bytes())
+        return export.deserialize(bytearray(program)) if program else None
 
 
 def _traced(function: Callable[..., Any], leaves: list[Any], file: Path) -> export.Exported:
     """Trace a function, and write its program into a file where that is possible."""
     program = export.export(jax.jit(function))(*leaves)
-    content = bytes(program.serialize())
+    content = gzip.compress(bytes(program.serialize()), 1)
     with suppress(InputError):
-        write_atomically(
-            file, lambda opened: opened.write(hashlib.sha256(content).digest() + content)
-        )
+        write_atomically(file, lambda opened: opened.write(content))
     return program

@@ -43,7 +43,7 @@ def samples_per_row(observations: Observations) -> int:
     A row gives a sample its target, and with lags its values are features of later samples too.
     What is protected is one sample; s samples of one client have s^2 times the budget.
     """
-    if not observations.rows_without_past:
+    if not observations.rows["without_past"]:
         return 1
     found = (re.search(r"\[-(\d+)\]$", name) for name in observations.columns)
     return 1 + len({lag[1] for lag in found if lag})

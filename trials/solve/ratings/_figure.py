@@ -29,7 +29,7 @@ def draw_ratings_fit(fit: RatingsFit, title: str) -> Figure:
 
 
 def _draw_curve(axes: Axes, fit: RatingsFit) -> None:
-    curve, level = fit.verdict.curve, fit.scores[BIASES].test
+    curve, level = fit.curve, fit.scores[BIASES].test
     axes.axhline(level, label=f"{BIASES}, test", **LEVEL)
     for name, style in (("test", FIRST), ("training", _TRAINING)):
         label = f"{FEDMC}, {name}"

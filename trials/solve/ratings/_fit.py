@@ -10,7 +10,7 @@ Reference: P. Hytla, T. T. A. Nghia, D. N. Phan, A. Rice, "A Linearized Alternat
 Multiplier Method for Federated Matrix Completion Problems".
 """
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from concurrent.futures import Executor
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -75,16 +75,6 @@ class Choice:
 
 
 @dataclass(frozen=True)
-class Verdict:
-    """What the test ratings tell."""
-
-    errors: dict[str, tuple[float, float]]  # method -> error in deviations and in stars
-    curve: dict[str, np.ndarray]  # of FedMC-ADMM, each shape=(records,)
-    sent: dict[str, int]  # method -> numbers up and down
-    tested: int  # ratings that judged
-
-
-@dataclass(frozen=True)
 class FittedFactors:
     """Factors fitted to all ratings: stars = mean + deviation * users @ items.T.
 
@@ -110,16 +100,10 @@ class RatingsFit:
     table: Ratings
     settings: RatingsSettings
     choice: Choice
-    verdict: Verdict
+    scores: dict[str, Scores]  # by methods
+    curve: dict[str, np.ndarray]  # of FedMC-ADMM, each shape=(records,)
+    tested: int  # ratings that judged
     factors: FittedFactors
-
-    @property
-    def scores(self) -> dict[str, Scores]:
-        """Return errors by method."""
-        return {
-            name: Scores(self.choice.errors.get(name), *errors, self.verdict.sent[name])
-            for name, errors in self.verdict.errors.items()
-        }
 
 
 def read_table(path: Path, settings: RatingsSettings) -> tuple[Ratings, list[int]]:
@@ -154,12 +138,12 @@ def fit_ratings(
         choice = _chosen(tuning, settings)
         del tuning
     with stages("run that is judged"):
-        verdict, state = _judged(problem, settings, choice.beta)
+        *judged, state = _judged(problem, settings, choice)
         # It is gone before the next one: each is as large as the table.
         del problem
     with stages("fit to all ratings"):
         factors = _fitted(table, settings, choice, state)
-    return RatingsFit(table, settings, choice, verdict, factors)
+    return RatingsFit(table, settings, choice, *judged, factors)
 
 
 def fitted_to(settings: RatingsSettings, table: Ratings) -> RatingsSettings:
@@ -197,10 +181,9 @@ def recommended(
     Items with fewer than `KNOWN` ratings are left out: their predictions are noise. Users and items
     are positions in the table, `most` items per user.
     """
-    known = _ratings_per_item(table) >= KNOWN if users else None
-    lists = []
+    known, lists = np.bincount(table.items, minlength=table.num_items) >= KNOWN, []
     for user in users:
-        unrated = np.array(known)
+        unrated = known.copy()
         # A search for numbers of another type would copy the column.
         ends = np.array([user, user + 1], table.users.dtype)
         unrated[table.items[slice(*table.users.searchsorted(ends))]] = False
@@ -213,10 +196,8 @@ def _chosen(tuning: MatrixCompletion, settings: RatingsSettings) -> Choice:
     """Search a beta on the training ratings, split once more."""
     validated = _number(tuning.held_out)
     if not validated:
-        told = (
-            f"{settings.validation:g} leaves no rating to judge {{beta}} by; take a larger share, "
-        )
-        raise settings.mistake(told + "or fewer {clients}", "validation")
+        told = f"{settings.validation:g} leaves no rating to judge {{beta}} by; take a larger share"
+        raise settings.mistake(f"{told}, or fewer {{clients}}", "validation")
     grid = beta_grid(tuning) if settings.beta == AUTO else np.array([settings.beta])
     with workers() as pool:
         baselines = pool.submit(_baseline_errors, tuning)
@@ -224,8 +205,7 @@ def _chosen(tuning: MatrixCompletion, settings: RatingsSettings) -> Choice:
         errors = {name: float(error["error"]) for name, error in baselines.result().items()}
     best = trials.best(settings.rounds)
     _check_finite(bool(best), grid, settings)
-    tried = trials.rounds > 0
-    errors = {FEDMC: float(trials.errors[best[0]]), **errors}
+    tried, errors = trials.rounds > 0, {FEDMC: float(trials.errors[best[0]]), **errors}
     model = {"fedmc": FEDMC, "biases": BIASES}.get(settings.model)
     return Choice(
         beta=float(grid[best[0]]),
@@ -259,30 +239,29 @@ def validation_errors(
 
 
 def _judged(
-    problem: MatrixCompletion, settings: RatingsSettings, beta: float
-) -> tuple[Verdict, RoundState]:
+    problem: MatrixCompletion, settings: RatingsSettings, choice: Choice
+) -> tuple[dict[str, Scores], dict[str, np.ndarray], int, RoundState]:
     """Learn from the training ratings, and measure the errors on the test ratings."""
-    solver = _solver(settings, beta)
+    solver = _solver(settings, choice.beta)
     with workers() as pool:
         baselines = pool.submit(_baseline_errors, problem)
         key = key_of(settings, 2)
         records, state = advanced(solver, problem, key, settings, settings.rounds, watched=True)
         _, fresh = jax.device_get(fresh_factors(solver, problem, state))
-        others = baselines.result()
+        errors = {FEDMC: records[-1], FRESH: fresh, **baselines.result()}
     trace = {name: np.stack([record[name] for record in records]) for name in records[0]}
-    _check_finite(all(np.isfinite(trace["error"] + trace["objective"])), [beta], settings)
+    _check_finite(np.isfinite(trace["error"] + trace["objective"]).all(), [choice.beta], settings)
     sent = totals(solver.traffic(problem), trace["messages"])
-    total = int(sent.up[-1] + sent.down[-1])
-    errors = {FEDMC: records[-1], FRESH: fresh, **others}
-    pairs = {name: (each["error"], each["raw_error"]) for name, each in errors.items()}
     trace |= {"test_error": trace["error"], "numbers_up": sent.up, "numbers_down": sent.down}
-    verdict = Verdict(
-        errors={name: (float(error), float(raw)) for name, (error, raw) in pairs.items()},
-        curve={name: trace[name] for name in CURVE},
-        sent={FEDMC: total, FRESH: total, **_baseline_numbers(problem)},
-        tested=_number(problem.held_out),
-    )
-    return verdict, state
+    own = dict.fromkeys((FEDMC, FRESH), int(sent.up[-1] + sent.down[-1]))
+    numbers = own | _baseline_numbers(problem)
+    scores = {
+        name: Scores(
+            choice.errors.get(name), float(each["error"]), float(each["raw_error"]), numbers[name]
+        )
+        for name, each in errors.items()
+    }
+    return scores, {name: trace[name] for name in CURVE}, _number(problem.held_out), state
 
 
 def _fitted(
@@ -301,7 +280,8 @@ def _fitted(
     places = np.asarray(problem.places)
     users, items = (np.asarray(part) for part in fitted)
     users = users.reshape(-1, users.shape[-1])[places]
-    _check_finite(np.isfinite(users).all() and np.isfinite(items).all(), [choice.beta], settings)
+    finite = np.isfinite(users).all() and np.isfinite(items).all()
+    _check_finite(finite, [choice.beta], settings)
     return FittedFactors(
         users=users,
         items=items,
@@ -363,25 +343,13 @@ def _baseline_numbers(problem: MatrixCompletion) -> dict[str, int]:
     return {BIASES: mean + (2 * _SWEEPS + 1) * per_item, ITEMS: mean + 3 * per_item, MEAN: mean}
 
 
-def _ratings_per_item(table: Ratings) -> np.ndarray:
-    """Count in blocks: NumPy copies what it counts into 64-bit integers."""
-    counts = np.zeros(table.num_items, np.int64)
-    for start in range(0, len(table), 2**20):
-        counts += np.bincount(table.items[start : start + 2**20], minlength=table.num_items)
-    return counts
-
-
 def _number(listed: ClientRatings) -> int:
     """Return how many ratings a list holds."""
     return int(np.asarray(listed.counts).sum())
 
 
-def _check_finite(finite: Any, betas, settings: RatingsSettings) -> None:
+def _check_finite(finite: Any, betas: Iterable[float], settings: RatingsSettings) -> None:
     if not finite:
-        told = (
-            f"with {{beta}} {', '.join(f'{beta:g}' for beta in betas)} the factors are not finite "
-        )
-        told += (
-            f"after {settings.rounds} rounds; take a {{beta}} nearer to 1e5, or the {{lam}} and "
-        )
-        raise settings.mistake(told + "{gamma} that are usual")
+        told = f"with {{beta}} {', '.join(f'{beta:g}' for beta in betas)} the factors are not "
+        told += f"finite after {settings.rounds} rounds; take a {{beta}} nearer to 1e5, or the "
+        raise settings.mistake(told + "{lam} and {gamma} that are usual")

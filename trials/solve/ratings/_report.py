@@ -35,7 +35,7 @@ def solution(fit: RatingsFit, shown: Sequence[int], title: str) -> Solution:
     return Solution(
         settings=fit.settings,
         text=summary(fit, shown),
-        tables={MODELS: _factor_rows(fit), CURVE: fit.verdict.curve},
+        tables={MODELS: _factor_rows(fit), CURVE: fit.curve},
         arrays={FACTORS: {**arrays, "user_ids": table.user_ids, "item_ids": table.item_ids}},
         draw=lambda: draw_ratings_fit(fit, _told("title", fit, title=title)),
         data={
@@ -49,7 +49,7 @@ def solution(fit: RatingsFit, shown: Sequence[int], title: str) -> Solution:
             "deviation": factors.deviation,
             "fitted_to_judge_beta": choice.fitted,
             "held_out_to_judge_beta": choice.validated,
-            "held_out_to_test": fit.verdict.tested,
+            "held_out_to_test": fit.tested,
         },
         result={
             "model": choice.model,
@@ -74,8 +74,8 @@ def summary(fit: RatingsFit, shown: Sequence[int] = ()) -> str:
         "told",
         fit,
         members=np.bincount(fit.factors.clients),
-        tested=fit.verdict.tested,
-        curve=fit.verdict.curve,
+        tested=fit.tested,
+        curve=fit.curve,
         scores=fit.scores,
         errors=errors,
         best=min(errors, key=errors.__getitem__),
