@@ -101,6 +101,8 @@ class Server(NamedTuple):
 class PenaltySolver(roles.StarSolver):
     """A solver on a star with a rule for its penalty parameters."""
 
+    regularizer: roles.Penalty
+
     @property
     def rule(self) -> Any:
         """Return the rule for rho."""
@@ -147,9 +149,10 @@ def penalty_parameter(needed: str, *, stacked: bool = False, **declaration: Any)
       **declaration: `argument` and `curvature` of `declared`.
     """
 
+    numeric: Any = number if stacked else scalar
+
     def check(name: str, value: Any) -> Any:
-        if hasattr(value, needed) and not isinstance(value, type):
-            return value
-        return (number if stacked else scalar)(name, value, above=0)
+        rule = hasattr(value, needed) and not isinstance(value, type)
+        return value if rule else numeric(name, value, above=0)
 
     return declared(check, **declaration)

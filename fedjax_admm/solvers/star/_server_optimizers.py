@@ -73,9 +73,9 @@ class ServerMomentum(_Optimizer):
         """Return m = 0, shape (dim,)."""
         return jnp.zeros_like(model)
 
-    def update(self, slope, mean, model):
+    def update(self, slope, state, model):
         """Return the step of the model, shape (dim,), and m."""
-        mean = self.decay * mean - slope
+        mean = self.decay * state - slope
         return self.rate * mean, mean
 
 
@@ -92,10 +92,10 @@ class _Adaptive(_Optimizer):
         none = jnp.zeros_like(model)
         return Moments(none, none + self.tau**2)
 
-    def update(self, slope, moments: Moments, model):
+    def update(self, slope, state: Moments, model):
         """Return the step of the model, shape (dim,), and m and v."""
-        mean = self.b1 * moments.mean - (1 - self.b1) * slope
-        square = self.squares(moments.square, slope**2)
+        mean = self.b1 * state.mean - (1 - self.b1) * slope
+        square = self.squares(state.square, slope**2)
         return self.rate * mean / (jnp.sqrt(square) + self.tau), Moments(mean, square)
 
     def squares(self, square: jax.Array, new: jax.Array) -> jax.Array:
