@@ -148,7 +148,6 @@ def penalty_parameter(needed: str, *, stacked: bool = False, **declaration: Any)
       stacked: whether it may be one number per client.
       **declaration: `argument` and `curvature` of `declared`.
     """
-
     numeric: Any = number if stacked else scalar
 
     def check(name: str, value: Any) -> Any:
