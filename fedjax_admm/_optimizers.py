@@ -11,7 +11,7 @@ and the link returns the update `Prox_g(x + u; learning rate) - x`.
 """
 
 from collections.abc import Callable, Mapping
-from typing import Any, NamedTuple, TypeAlias
+from typing import Any, NamedTuple, TypeAlias, cast
 
 import jax
 import jax.numpy as jnp
@@ -80,7 +80,7 @@ def as_gradient_transformation(
         refuse(params is None, "params", "must be given", remedy=remedy)
         step = schedule(state.updates + first)
         moved = jax.tree.map(_sum, params, updates)
-        there = tree_prox(maps, moved, step)
+        there = tree_prox(cast(Any, maps), moved, step)
         updates = jax.tree.map(lambda new, old: _sum(new, -old), there, params)
         return updates, ProximalState(jnp.asarray(optax.safe_increment(state.updates)))
 

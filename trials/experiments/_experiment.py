@@ -64,7 +64,6 @@ ROUNDS = "rounds"
 """The settings that `problem` and `methods` get hold the number of rounds under this name."""
 
 _SMALLER = "take fewer, or smaller settings"
-_MOST_VALUES = 1000  # of a sweep: each is traced and checked by itself
 _LARGEST = 2**31 - 1  # sizes are int32
 
 
@@ -302,13 +301,15 @@ def _check_method(experiment: str, name: str, method: Any) -> None:
 
 
 def _check_swept(name: str, text: str, values: tuple[float, ...]) -> None:
-    """Check that numbers are few and all different, in the dtype of the session too."""
-    rounded = np.asarray(number(name, np.asarray(values)))
-    if len(values) > _MOST_VALUES or len(np.unique(rounded)) < len(values):
+    """Check that numbers are all different, in the dtype of the session too."""
+    found, times = np.unique(np.asarray(number(name, np.asarray(values))), return_counts=True)
+    if np.any(times > 1):
+        twice = f"one twice, which is {found[np.argmax(times)]} in {found.dtype}"
         raise InputError(
-            f"must hold at most {_MOST_VALUES} numbers, and each number once in {rounded.dtype}",
+            f"must hold each number once, but it holds {twice}",
             argument=name,
             value=text,
+            remedy="leave one out",
         )
 
 

@@ -203,7 +203,7 @@ def _seconds(table: Table, form: str | None) -> np.ndarray:
     return times * factor if found == NUMBERS else times
 
 
-def _read(path: Path, form: str) -> Table:
+def _read(path: str | Path, form: str) -> Table:
     header = read_header(path, f"it must have the columns {form}", lower=True)
     table = read_table(header, header.names)
     if not len(table):

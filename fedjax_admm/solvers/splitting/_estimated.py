@@ -102,6 +102,7 @@ class EstimatedCurvature(PenaltyRule):
     def update(self, memory: Curvature, received, active, regularizer) -> Curvature:
         """Return l with the mean of what was met."""
         rounds = memory.rounds + 1
+        assert received.beside is not None
         change = (received.beside - memory.curvature) / jnp.sqrt(
             rounds.astype(memory.curvature.dtype)
         )
@@ -110,7 +111,8 @@ class EstimatedCurvature(PenaltyRule):
 
     def mean(self, memory: Curvature, received):
         """Return c, in which the clients that have never taken part have the rho of now."""
-        heavier = jnp.maximum(self.first() - self.of(memory.curvature[0]), 0)
+        before, now = self.of(self.curvature), self.of(memory.curvature[0])
+        heavier = jnp.maximum(before - now, 0)
         weight = received.weight - jnp.sum(memory.silent, dtype=heavier.dtype) * heavier
         c = received.means[0]
         moved = memory.start + (c - memory.start) * (received.weight / weight)

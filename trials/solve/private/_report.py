@@ -29,7 +29,7 @@ def solution(fit: PrivateFit, title: str) -> Solution:
     tables: dict[str, Rows | Columns | None] = {
         MODELS: _model_rows(fit, fit.released, fit.noise, label),
         LEDGER: ledger,
-        CURVE: _labelled(fit.curve | _in_full(fit.curve), label),
+        CURVE: _labelled({**fit.curve, **_in_full(fit.curve)}, label),
         PRIVATE_MODELS: None,
         EVALUATION: None,
     }

@@ -138,12 +138,12 @@ def fit_ratings(
         choice = _chosen(tuning, settings)
         del tuning
     with stages("run that is judged"):
-        *judged, state = _judged(problem, settings, choice)
+        scores, curve, tested, state = _judged(problem, settings, choice)
         # It is gone before the next one: each is as large as the table.
         del problem
     with stages("fit to all ratings"):
         factors = _fitted(table, settings, choice, state)
-    return RatingsFit(table, settings, choice, *judged, factors)
+    return RatingsFit(table, settings, choice, scores, curve, tested, factors)
 
 
 def fitted_to(settings: RatingsSettings, table: Ratings) -> RatingsSettings:
