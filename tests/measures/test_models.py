@@ -38,7 +38,7 @@ def test_against_formulas(finished):
 
 def check_formulas(solver, problem, state):
     hessians, linear = draw()
-    w, own = np.asarray(state.server), np.asarray(state.clients.models)
+    w, own = np.asarray(state.server.model), np.asarray(state.clients.models)
     losses = [w @ a @ w / 2 - b @ w for a, b in zip(hessians, linear, strict=True)]
     slopes = np.array([a @ w - b for a, b in zip(hessians, linear, strict=True)])
     own_slopes = np.array([a @ x - b for a, b, x in zip(hessians, linear, own, strict=True)])
@@ -140,8 +140,8 @@ def test_the_regulariser_is_seen_through_wrappers_and_beside_sums(finished):
             solvers.tree_link(1.0, 1.0, penalties.l1(9.0)), penalties.l1(jnp.asarray(0.05 * 10))
         )
         for other, own in (
-            (summed, SimpleNamespace(server=state.server)),
-            (tree, SimpleNamespace(root=state.server)),
+            (summed, SimpleNamespace(server=state.server.model)),
+            (tree, SimpleNamespace(root=state.server.model)),
         ):
             for measure in (measures.objective, measures.stationarity):
                 (seen,) = measure(other, problem, own).values()

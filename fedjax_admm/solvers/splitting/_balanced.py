@@ -46,6 +46,7 @@ class BalancedPenalty(PenaltyRule):
     period: int = counted()
     until: int | None = declared(optional(count, at_least=0), static=True)
 
+    fixed: ClassVar[bool] = True
     looks_at_each: ClassVar[bool] = True
 
     def first(self):

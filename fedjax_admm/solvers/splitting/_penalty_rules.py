@@ -27,7 +27,7 @@ from fedjax_admm.solvers import _roles as roles
 class PenaltyRule:
     """What chooses penalty parameters: one that remembers, sends and measures nothing."""
 
-    fixed: ClassVar[bool] = False  # rho_i never changes
+    fixed: ClassVar[bool] = False  # rho_i never changes, or follows from what the server sends
     looks_at_each: ClassVar[bool] = False  # the server reads every w_i and y_i, sent apart
 
     def first(self) -> Any:
