@@ -5,6 +5,7 @@ from pathlib import Path
 
 import jax
 import numpy as np
+import pytest
 
 from fedjax_admm import deploy
 from fedjax_admm.deploy import _files
@@ -13,6 +14,7 @@ from tests.deploy import study
 ROUNDS = 3
 
 
+@pytest.mark.thorough
 def test_a_simulation_writes_what_its_clients_remember_once(command, tmp_path, monkeypatch):
     written, write = Counter(), _files.write_tree
 

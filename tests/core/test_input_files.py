@@ -31,6 +31,7 @@ def test_what_is_no_file_is_told(read, tmp_path):
         read(tmp_path / "none")
 
 
+@pytest.mark.kin(1)
 @pytest.mark.parametrize("read", READERS.values(), ids=READERS)
 def test_what_unpacks_to_more_than_the_memory_is_told(read, tmp_path, monkeypatch):
     rows = "".join(f"{row},{row + 1},{row},1,1\n" for row in range(10**5))

@@ -67,6 +67,7 @@ def test_the_numbers_are_those_of_data_held_at_once(x64, solver, options):
     assert solver.traffic(both()[1]) == solver.traffic(both()[0])
 
 
+@pytest.mark.kin(1)
 @pytest.mark.parametrize(
     "drawn",
     [participation.bernoulli(0.3), participation.round_robin(5)],
@@ -96,6 +97,7 @@ def objective_and_model(solver, problem, state):
     return {**fa.measures.objective(solver, problem, state), "model": solver.estimate(state)}
 
 
+@pytest.mark.thorough
 def test_a_measure_of_all_clients_reads_them_in_groups(x64, monkeypatch):
     monkeypatch.setattr("fedjax_admm.problems._streamed._AT_ONCE", 5)
     solver = solvers.fed_avg(0.05)

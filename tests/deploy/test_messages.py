@@ -158,6 +158,7 @@ def remembered(client):
     return [*jax.tree.leaves(client._state), *jax.tree.leaves(client._pending), client._heard]
 
 
+@pytest.mark.kin(1)
 @pytest.mark.parametrize(
     "solver", [PLAIN, CODED, solvers.prox_skip()], ids=["plain", "coded", "replies"]
 )

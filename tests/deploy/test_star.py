@@ -33,7 +33,7 @@ SOLVERS = {
     "apfl": solvers.apfl,
 }
 # `test_killed_late_and_resumed` has error feedback.
-DEFAULT = [("fed_admm", "plain"), ("fsmdm", "robust"), ("fed_dr", "differences")]
+DEFAULT = [("fed_admm", "plain"), ("fsmdm", "robust")]
 
 
 def loss(model, sample):

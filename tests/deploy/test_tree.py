@@ -153,6 +153,7 @@ def test_killed_late_and_resumed(tmp_path, double):
     check_same(simulated(solver, problem, heard), server, [site._client for site in sites])
 
 
+@pytest.mark.thorough
 def test_messages_that_do_not_fit_are_refused(double):
     tree = TREES["two"]
     problem = problem_on(tree)
@@ -197,6 +198,7 @@ class Replayed(deploy.Site):
         return reply
 
 
+@pytest.mark.kin(1)
 @pytest.mark.parametrize("passes", [1, 3])
 def test_replayed_messages_leave_the_states_as_they_were(passes, double, tmp_path):
     tree, rounds = TREES["three"], 2

@@ -183,6 +183,7 @@ def at_a_large_step(name, matrix, target, point, step):
     return np.linalg.solve(matrix[met], target[met])
 
 
+@pytest.mark.kin(3)
 @pytest.mark.parametrize("name", ["absolute", "pinball", "logistic"])
 @pytest.mark.parametrize(("dtype", "step"), [(np.float32, 1e6), (np.float64, 1e8)])
 def test_losses_of_samples_at_large_steps(name, dtype, step):

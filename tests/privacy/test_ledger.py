@@ -130,6 +130,7 @@ def test_costs_of_extreme_multipliers_are_never_too_small(z):
     assert float(release.costs(jnp.int32([2]))[0]) == math.inf  # beyond the plan
 
 
+@pytest.mark.kin(4)
 @pytest.mark.parametrize("wide", [(False, False), (True, False), (True, True)], ids=str)
 @pytest.mark.parametrize("rounds", [1, 12, 300])
 def test_a_plan_that_is_followed_to_its_end_spends_no_more_than_it_was_made_for(rounds, wide):

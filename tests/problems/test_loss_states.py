@@ -258,6 +258,7 @@ def rows_of(tree):
     return [jax.tree.map(lambda leaf, i=i: leaf[i], tree) for i in range(2)]
 
 
+@pytest.mark.thorough
 def test_averaged_states_are_the_mean_of_those_who_send():
     """Everybody begins a round with the server's state; whole numbers stay private."""
     own, key = problem(average_state=True), jax.random.key(5)
@@ -317,6 +318,7 @@ def test_steps_of_every_kind_carry_the_states():
         np.testing.assert_array_equal(at_state(problem(), run.state.solver).states["count"], 6)
 
 
+@pytest.mark.thorough
 def test_a_prox_holds_the_states_and_moves_them_once():
     own = problem(optimizer=fa.problems.inner_lbfgs(30))
     moved = {**STATE, "mean": np.ones(2), "var": np.full(2, 2.0)}

@@ -182,6 +182,7 @@ def flat(**options):
     )
 
 
+@pytest.mark.kin(1)
 @pytest.mark.parametrize("name", THROUGH_ADAM)
 def test_a_derivative_through_adam_is_finite_where_slopes_are_zero(name, dtype):
     """With the `eps_root` that the builder's docstring gives; optax's default gives NaN."""

@@ -87,6 +87,7 @@ def absent(forget_what_was_loaded, monkeypatch):
     weather.load.cache_clear()
 
 
+@pytest.mark.kin(1)
 @pytest.mark.parametrize("name", ON_DATA)
 def test_the_data_of_the_findings_are_recognised(name, present):
     assert find(name).words(find(name).defaults(), 1)[1] == find(name).measured_on
@@ -105,6 +106,7 @@ def test_findings_of_drawn_problems_are_about_all_of_them(name):
     assert find(name).measured_on == "drawn"
 
 
+@pytest.mark.kin(1)
 @pytest.mark.parametrize("measured_on", ["a stand-in", "real data"])
 def test_the_figure_and_the_last_lines_tell_whether_findings_are_about_the_data(
     tmp_path, measured_on
