@@ -140,9 +140,7 @@ def test_what_cannot_be_read_is_refused():
     channel = messages.rand_k(2)
     code = channel.code(jnp.arange(4.0), jax.random.key(0))
     data = messages.to_bytes(channel, code, (4,))
-    with pytest.raises(InputError, match="key must be given, because both ends draw"):
+    with pytest.raises(InputError, match="key must be that with which the message was coded"):
         messages.from_bytes(channel, data, (4,))
     with pytest.raises(InputError, match=r"data must have 8 bytes for a message of shape \(4,\)"):
         messages.from_bytes(channel, data + b"0", (4,), jax.random.key(0))
-    with pytest.raises(InputError, match="channel must say what its code is on the wire"):
-        messages.to_bytes(object(), code, (4,))

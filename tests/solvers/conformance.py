@@ -347,7 +347,12 @@ SOLVERS = {
         # With tails the controls stay as they are.
         lambda state: state.clients.model,
     ),
-    "FedDR": Case(fed_dr, lambda build: build(0.5), network, but_memory),
+    "FedDR": Case(
+        fed_dr,
+        lambda build: build(0.5),
+        network,
+        lambda state: state.clients[:2],  # 1 / eta stays
+    ),
     "FedDyn": Case(fed_dyn, lambda build: build(2.0), network, but_memory),
     "FedPD": Case(fed_pd, lambda build: build(0.5), network, but_memory),
     "FedPLT": Case(fed_plt, lambda build: build(0.5), network, but_memory),
