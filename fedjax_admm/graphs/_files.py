@@ -13,7 +13,7 @@ from typing import Any
 
 import numpy as np
 
-from fedjax_admm._checks import refuse
+from fedjax_admm._checks import InputError, refuse
 from fedjax_admm._host._tables import Table, edge_header, read_table
 from fedjax_admm.graphs._graph import Graph, from_edges
 
@@ -94,12 +94,15 @@ def _numbered(
     first: dict[frozenset[str], int] = {}
     for row, (head, tail) in enumerate(edges):
         before = first.setdefault(frozenset((head, tail)), row)
+        unknown = [name for name in (head, tail) if name not in number]
+        if not unknown and head != tail and before == row:
+            continue  # sentences are written of wrong rows alone: a file may have millions
         place, remedy = table.place(row), "remove that row"
-        for name in (head, tail):
-            refuse(name not in number, None, f"{place}: node {name!r} is unknown", remedy=remedy)
+        told = f"{place}: node {', '.join(map(repr, unknown[:1]))} is unknown"
+        refuse(unknown, None, told, remedy=remedy)
         told = f"{place}: node {head!r} is joined to itself"
         refuse(head == tail, None, told, remedy=remedy)
         again = table.place(before).rpartition(", ")[2]
         told = f"{place}: nodes {head!r} and {tail!r} are joined in {again} already"
-        refuse(before != row, None, told, remedy="remove one of the two rows")
+        raise InputError(told, remedy="remove one of the two rows")
     return [(number[head], number[tail]) for head, tail in edges]

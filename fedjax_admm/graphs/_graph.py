@@ -134,7 +134,7 @@ def from_edges(
     ends = ends[order]
     twice = (ends[1:] == ends[:-1]).all(1)
     repeated = ends[1:][twice].tolist()
-    refuse(repeated, "edges", f"must name every pair of nodes once, but they repeat {repeated}")
+    refuse(repeated, "edges", f"must name every pair of nodes once, but they repeat {repeated[:1]}")
     return _assemble(num_nodes, ends, _edge_weights(weights, ends, order), max_edges)
 
 

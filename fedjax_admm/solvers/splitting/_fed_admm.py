@@ -63,7 +63,6 @@ from fedjax_admm.solvers.splitting._penalty_rules import (
     PenaltySolver,
     Server,
     penalty_parameter,
-    rule_of,
 )
 
 
@@ -88,11 +87,6 @@ class FedADMM(PenaltySolver):
     regularizer: roles.Penalty = roles.regularized()  # g
     exchange: roles.Exchange = roles.exchanged()  # of w_i + y_i / rho_i, with weights rho_i
     dual_updates: int = counted()
-
-    @property
-    def rule(self) -> Any:
-        """Return the rule for rho_i."""
-        return rule_of(self.rho)
 
     def check(self, problem, rounds: int) -> None:
         """Check that rho fits the clients, and can be found where it is not given."""

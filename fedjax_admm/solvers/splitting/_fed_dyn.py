@@ -46,7 +46,6 @@ from fedjax_admm.solvers.splitting._penalty_rules import (
     PenaltySolver,
     Server,
     penalty_parameter,
-    rule_of,
 )
 
 
@@ -69,11 +68,6 @@ class FedDyn(PenaltySolver):
     exchange: roles.Exchange = roles.exchanged()  # of c_i
 
     hears_changes: ClassVar[bool] = True
-
-    @property
-    def rule(self) -> Any:
-        """Return the rule for rho."""
-        return rule_of(self.rho)
 
     def start_clients(self, problem, models, key):
         """Start with every slope at zero."""

@@ -101,12 +101,13 @@ class Server(NamedTuple):
 class PenaltySolver(roles.StarSolver):
     """A solver on a star with a rule for its penalty parameters."""
 
+    rho: Any  # a number, or a rule
     regularizer: roles.Penalty
 
     @property
     def rule(self) -> Any:
         """Return the rule for rho."""
-        raise NotImplementedError
+        return self.rho if hasattr(self.rho, "send") else GivenPenalty(self.rho)
 
     @property
     def fixed_weights(self) -> bool:
@@ -133,11 +134,6 @@ class PenaltySolver(roles.StarSolver):
     def updated(self, server: Server, received: roles.Received, info: Any) -> Any:
         """Return the memory of the rule after a round."""
         return self.rule.update(server.penalty, received, info.active, self.regularizer)
-
-
-def rule_of(value: Any) -> Any:
-    """Return the rule that the value of a field is, or that of a given number."""
-    return value if hasattr(value, "send") else GivenPenalty(value)
 
 
 def penalty_parameter(needed: str, *, stacked: bool = False, **declaration: Any) -> Any:
