@@ -14,7 +14,7 @@ import csv
 import io
 import itertools
 import re
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 from operator import methodcaller
@@ -68,6 +68,25 @@ class Header:
         if twice:
             told = f"{self.path} names the column {listed(twice)} twice"
             raise InputError(told, remedy="rename one of them")
+
+    def find(
+        self, names: Iterable[str], units: Mapping[str, float] | None = None
+    ) -> list[tuple[str, float]]:
+        """Return the columns that have one of some names, and the factors of their units.
+
+        The case does not count, nor do characters between letters and digits: `Anchor ID` is called
+        `anchorid`, and `range (cm)` is `range` with the unit `cm`. Columns are in the order of the
+        names.
+        """
+        found = []
+        plain = [(each, re.findall("[a-z0-9]+", each.lower())) for each in self.names]
+        for name in names:
+            for column, parts in plain:
+                if "".join(parts) == name:
+                    found.append((column, 1.0))
+                elif units and parts and parts[-1] in units and "".join(parts[:-1]) == name:
+                    found.append((column, units[parts[-1]]))
+        return found
 
     def others(self, columns: Sequence[str]) -> tuple[str, ...]:
         """Return the columns that are not among those given, in their order."""
@@ -191,19 +210,17 @@ class Table:
         return InputError(f"{place}: {column} {told}", **about)
 
 
-def read_header(path: str | Path, demand: str, *, least: int = 1, lower: bool = False) -> Header:
+def read_header(path: str | Path, demand: str, *, least: int = 1) -> Header:
     """Read the first row that is not blank, and find what separates the cells of the first rows.
 
     Args:
       path: the file.
       demand: what an empty file must do.
       least: how many cells a row has at least.
-      lower: whether names are turned into small letters.
     """
     packed = _packed_names(path)
     cells, mark, line = _first_row(path, demand, least) if packed is None else (packed, "", 0)
-    names = (cell.strip().lower() if lower else cell.strip() for cell in cells)
-    return Header(path, tuple(names), mark, line)
+    return Header(path, tuple(map(str.strip, cells)), mark, line)
 
 
 def _packed_names(path: str | Path) -> list[str] | None:
@@ -269,10 +286,14 @@ def read_table(header: Header, columns: Sequence[str]) -> Table:
 
 def edge_header(path: str | Path) -> tuple[Header, list[str]]:
     """Return the header of a file of edges, and its columns of the ends and perhaps the weight."""
-    header = read_header(path, f"it must have the columns {_EDGES}", lower=True)
+    header = read_header(path, f"it must have the columns {_EDGES}")
     kinds = (["head", "tail"], ["source", "target"])
-    ends = next((kind for kind in kinds if {*kind} <= {*header.names}), kinds[0])
-    columns = [*ends, "weight"] if "weight" in header.names else ends
+    found = {name: [column for column, _ in header.find([name])] for name in sum(kinds, ["weight"])}
+    twice = next((name for name, columns in found.items() if len(columns) > 1), None)
+    if twice is not None:
+        raise InputError(f"{path} names the column {twice} twice", remedy="rename one of them")
+    ends = next((kind for kind in kinds if all(found[end] for end in kind)), kinds[0])
+    columns = [*(found[end][0] if found[end] else end for end in ends), *found["weight"]]
     header.require(columns, f"{_EDGES} or source, target[, weight]")
     return header, columns
 

@@ -8,7 +8,6 @@ table = read_ratings("mine.parquet", user="who", item="what", rating="how")
 Users and items are numbered, or named by texts such as `anna`.
 """
 
-import re
 from dataclasses import replace
 from pathlib import Path
 
@@ -87,7 +86,7 @@ _KEYWORDS = {role: f"{role}=" for role in _USUAL}  # how a caller names a column
 
 def _column(header: Header, role: str, name: str | None) -> str:
     """Return the column that the user's `name` means, or one with a usual name of its role."""
-    usual = [each for each in header.names if re.sub("[^a-z0-9]", "", each.lower()) in _USUAL[role]]
+    usual = [each for each, _ in header.find(_USUAL[role])]
     fits = usual if name is None else [each for each in header.names if each == name]
     if len(fits) == 1:
         return fits[0]

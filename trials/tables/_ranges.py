@@ -7,8 +7,8 @@ import numpy as np
 
 from fedjax_admm._checks import InputError
 from fedjax_admm._host._tables import read_header, read_table
+from fedjax_admm.trials.tables._columns import AXES, COLUMNS
 
-AXES = ("x", "y", "z")
 _FORM = "x, y, [z,] range"
 
 
@@ -37,23 +37,26 @@ class RangeTable:
 
 
 def read_ranges(path: Path) -> RangeTable:
-    """Read a file with the columns x, y, [z,] range: one row per sensor, metres.
+    """Read a file with the columns x, y, [z,] range: one row per sensor.
 
-    Other columns are ignored; the order does not matter. A row whose range is empty is left out.
+    They may have a unit behind, as `range (cm)`; without one they are in metres. Other columns are
+    ignored; the order does not matter. A row whose range is empty is left out.
     """
-    header = read_header(path, f"it must have the columns {_FORM}", lower=True)
-    axes = [name for name in AXES if name in header.names or name != "z"]
-    header.require([*axes, "range"], _FORM)
-    table = read_table(header, [*axes, "range"])
-    anchors = table.numbers(axes, complete=True)
-    distances = table.number_column("range", positive=True)
+    header = read_header(path, f"it must have the columns {_FORM}")
+    found = {what: header.find(*COLUMNS[what])[:1] for what in (*AXES, "range")}
+    whats = [what for what, columns in found.items() if columns or what != "z"]
+    columns, factors = zip(*((found[what] or [(what, 1.0)])[0] for what in whats), strict=True)
+    header.require(columns, _FORM)
+    table = read_table(header, columns)
+    anchors = table.numbers(columns[:-1], complete=True) * factors[:-1]
+    distances = table.number_column(columns[-1], positive=True) * factors[-1]
     there = np.isfinite(distances)
     anchors, distances = anchors[there], distances[there]
-    if len(anchors) < len(axes) + 1:
-        need = f"{len(axes)} dimensions need at least {len(axes) + 1}"
+    if len(anchors) < len(whats):
+        need = f"{len(whats) - 1} dimensions need at least {len(whats)}"
         raise InputError(f"{path} has {len(anchors)} sensors with a range, but {need}")
     if not np.ptp(anchors, axis=0).any():
         told = f"{path}: all sensors stand at one place, and ranges from there fit a whole circle"
         raise InputError(told, remedy="add sensors at other places")
-    ignored = header.others([*axes, "range"])
+    ignored = header.others(columns)
     return RangeTable(anchors, distances, table.lines[there], ignored, int((~there).sum()))

@@ -226,7 +226,7 @@ def test_the_folder_holds_position_candidates_and_residuals(solve, command, tmp_
     assert set(config["files"]) == FILES
     drawn = {"style": None, "format": None, "columns": None}
     asked = {"input": "ranges.csv", "rounds": 300, "out": "new/place", "clock": False}
-    asked |= dict.fromkeys(("anchors", "odometry", "truth", "time_format"))
+    asked |= dict.fromkeys(("anchors", "odometry", "truth", "tag", "map", "time_format"))
     assert config["settings"] == asked | drawn
     assert config["data"] == {"sensors": 12, "dimensions": 2, "left_out": 0}
     result = config["result"]

@@ -137,6 +137,83 @@ def test_times_may_be_dates_and_rows_may_repeat(tmp_path):
     assert (read.repeated, read.silent, read.names) == (4, ("spare",), plain.names)
 
 
+def test_files_of_other_forms_are_the_same_log(tmp_path):
+    """Other names, a column per anchor, anchors in the rows, a file per anchor, one tag of two."""
+    write_kit(tmp_path)
+    anchors = tmp_path / "anchors.csv"
+    plain = read_kit(tmp_path / "ranges.csv", anchors)
+    rows = list(zip(plain.times, plain.anchor, plain.ranges, strict=True))
+
+    def written(name, header, lines):
+        (tmp_path / name).parent.mkdir(exist_ok=True)
+        text = "\n".join("\t".join(map(str, line)) for line in [header, *lines])
+        (tmp_path / name).write_text(text + "\n")
+        return tmp_path / name
+
+    renamed = written(
+        "renamed.csv", ["field.stamp", "to", "mm"], [(t, "abcd"[k], 1000 * r) for t, k, r in rows]
+    )
+    named = {"time": "field.stamp", "anchor": "to", "range": "mm[mm]"}
+    wide = written(
+        "wide.csv",
+        ["time", *"ABCD"],
+        [(t, *("" if j != k else r for j in range(4))) for t, k, r in rows],
+    )
+    there = written(
+        "there.csv",
+        ["time", "anchor", "anchor_x", "anchor_y", "range"],
+        [(t, "abcd"[k], *plain.anchors[k], r) for t, k, r in rows],
+    )
+    each = [
+        written(
+            f"each/log-{'abcd'[j]}.csv", ["time", "range"], [(t, r) for t, k, r in rows if k == j]
+        )
+        for j in range(4)
+    ]
+    tags = written(
+        "tags.csv",
+        ["time", "tag", "anchor", "range"],
+        [(t, *both) for t, k, r in rows for both in (("p", "abcd"[k], r), ("q", "abcd"[k], r + 1))],
+    )
+    logs = [
+        read_kit(renamed, anchors, named=named),
+        read_kit(wide, anchors),
+        read_kit(there, None),
+        read_kit(each, anchors),
+        read_kit(tags, anchors, tag="p"),
+    ]
+    for log in logs:
+        np.testing.assert_array_equal(log.times, plain.times)
+        assert [log.names[k] for k in log.anchor] == [plain.names[k] for k in plain.anchor]
+        np.testing.assert_allclose(log.ranges, plain.ranges, rtol=1e-12)
+        assert sorted(map(tuple, log.anchors)) == sorted(map(tuple, plain.anchors))
+
+
+def test_times_of_the_day_go_on_after_midnight(tmp_path):
+    write_kit(tmp_path)
+    plain = read_kit(tmp_path / "ranges.csv", tmp_path / "anchors.csv")
+    lines = [
+        f"{(time + 86_350) % 86_400!r},{'abcd'[k]},{length!r}"
+        for time, k, length in zip(
+            plain.times.tolist(), plain.anchor, plain.ranges.tolist(), strict=True
+        )
+    ]
+    (tmp_path / "ranges.csv").write_text("\n".join(["time,anchor,range", *lines]) + "\n")
+    log = read_kit(tmp_path / "ranges.csv", tmp_path / "anchors.csv")
+    assert log.midnight
+    np.testing.assert_allclose(log.times - 86_350, plain.times, atol=1e-9)
+
+
+def test_anchors_on_both_sides_of_the_date_line_are_neighbours(tmp_path):
+    (tmp_path / "ranges.csv").write_text(GOOD["ranges.csv"])
+    rows = ["a,-17,179.9999", "b,-17,-179.9999", "c,-16.9999,180"]
+    (tmp_path / "anchors.csv").write_text("\n".join(["anchor,lat,lon", *rows]) + "\n")
+    log = read_kit(tmp_path / "ranges.csv", tmp_path / "anchors.csv")
+    assert np.ptp(log.anchors, axis=0).max() < 25
+    degrees = log.plane.degrees(log.anchors)
+    np.testing.assert_allclose(np.abs(degrees[:, 1]), (179.9999, 179.9999, 180), atol=1e-9)
+
+
 def test_files_of_two_clocks_are_told(command, tmp_path):
     write_kit(tmp_path)
     rewritten(tmp_path / "truth.csv", lambda row: [f"{1e6 + float(row[0])}", *row[1:]])
@@ -214,6 +291,14 @@ GOOD = {
         ("anchors.csv", "anchor,x,y\na,0,0\na,1,1\n", "has two rows of anchor 'a'"),
         ("anchors.csv", "anchor,x,y\na,0,\nb,1,1\n", "line 2: y is missing"),
         ("anchors.csv", "anchor,x,y\n", "has no row below its header"),
+        ("anchors.csv", "anchor,lat,lon\na,127,1\nb,2,3\n", "latitude is 127 degrees"),
+        ("ranges.csv", "time,tag,anchor,range\n0,p,a,5\n1,q,b,6\n", "choose one by --tag"),
+        ("ranges.csv", "time,anchor,range\n0,a,-60\n1,b,-71\n", "as signal strengths are"),
+        (
+            "ranges.csv",
+            "time,anchor,range\n0,a,5000\n1,b,6000\n2,c,7000\n3,a,5100\n",
+            "the ranges of ranges.csv are 5550 m in the median, and its anchors are 10 to",
+        ),
     ],
 )
 def test_malformed_files_get_one_sentence(command, tmp_path, name, content, sentence):

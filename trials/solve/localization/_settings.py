@@ -4,7 +4,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated, Any, ClassVar
 
-from fedjax_admm.trials.solve._options import MOST_ROUNDS, TimeFormat, file, flag, whole
+from fedjax_admm.trials.solve._options import MOST_ROUNDS, TimeFormat, file, flag, text, whole
 from fedjax_admm.trials.solve._settings import Settings
 from fedjax_admm.trials.solve._solution import Solution, Stages
 
@@ -15,7 +15,10 @@ class LocalizationSettings(Settings):
 
     family: ClassVar[str] = "localization"
     wide: ClassVar[bool] = True  # coordinates of maps have many digits
-    reads: ClassVar[str] = "CSV or Parquet: x, y, [z,] range; with --anchors time, anchor, range."
+    reads: ClassVar[str] = (
+        "CSV or Parquet: x, y, [z,] range; of a path time, anchor, range, a column per anchor, or "
+        "a folder with a file per anchor."
+    )
     tables: ClassVar[tuple[str, ...]] = ("residuals.csv", "positions.csv", "anchors.csv")
 
     anchors: Annotated[str | None, file("File: anchor, x, y[, z] or latitude, longitude.")] = None
@@ -24,30 +27,35 @@ class LocalizationSettings(Settings):
     clock: Annotated[bool, flag("--clock", "Ranges share an unknown offset, as pseudo-ranges.")] = (
         False
     )
+    tag: Annotated[str | None, text("Target whose ranges are read, where a file has more.")] = None
+    map: Annotated[
+        str | None,
+        text("Columns with other names: time=stamp,range=dist[mm].", "WHAT=COLUMN,..."),
+    ] = None
     time_format: TimeFormat = None
     rounds: Annotated[int, whole("Global rounds of FSMDM.", at_most=MOST_ROUNDS)] = 3000
 
-    def check_together(self) -> None:
-        """Check that only a path has an odometer, a true path and a clock."""
-        for name in ("odometry", "truth", "clock", "time_format"):
-            if getattr(self, name) not in (None, False) and self.anchors is None:
-                raise self.mistake("belongs to a path, which has {anchors}; give both", name)
-
     def read(self, path: Path) -> Any:
-        """Read the ranges; with anchors, those of a path."""
-        from fedjax_admm.trials.tables._kits import read_kit
+        """Read the ranges; those of a path have anchors, in a file or in their rows."""
+        from fedjax_admm.trials.tables._kits import columns_of, holds_anchors, read_kit
         from fedjax_admm.trials.tables._ranges import read_ranges
 
-        if self.anchors is None:
+        named = columns_of(self.map or "")
+        paths = sorted(path.iterdir()) if path.is_dir() else [path]
+        if self.anchors is None and not (paths and holds_anchors(paths[0], named)):
+            for name in ("odometry", "truth", "clock", "tag", "map", "time_format"):
+                if getattr(self, name) not in (None, False):
+                    raise self.mistake("belongs to a path, which has {anchors}; give both", name)
             return read_ranges(path)
-        how = {"signed": self.clock, "form": self.time_format}
-        return read_kit(path, self.anchors, self.odometry, self.truth, **how)
+        how = {"signed": self.clock, "form": self.time_format, "named": named, "tag": self.tag}
+        return read_kit(paths, self.anchors, self.odometry, self.truth, **how)
 
     def solve(self, data: Any, title: str, stages: Stages) -> Solution:
         """Locate the target, or its path."""
         from fedjax_admm.trials.solve.localization import _fit, _path, _report
+        from fedjax_admm.trials.tables._kits import KitLog
 
-        if self.anchors is None:
+        if not isinstance(data, KitLog):
             return _report.solution(_fit.locate(data, self.rounds, stages), self, title)
         # Some matrices of the size of the filter's state per range.
         size = 2 * len(data.axes) + 1 + self.clock + 2 * len(data.names)
