@@ -110,6 +110,8 @@ def test_options_of_every_kind_are_read_stored_and_repeated(solve, tmp_path):
         "odometry": None,
         "truth": None,
         "clock": False,
+        "tag": None,
+        "map": None,
         "time_format": None,
         "style": None,
         "format": None,
