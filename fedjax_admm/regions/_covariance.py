@@ -58,7 +58,7 @@ def covariance(
     fit: Fit,
     loss: SampleLoss | None = None,
     *,
-    kind: Literal["sandwich", "information"] = "sandwich",
+    kind: Literal["information", "sandwich"] = "information",
 ) -> Covariance:
     """Estimate the covariance of the positions and offsets of a robust fit, `H^{-1} G H^{-1}`.
 
@@ -66,10 +66,11 @@ def covariance(
       problem: of which the fit is.
       fit: of `refine` with the same loss.
       loss: as in `refine`.
-      kind: "sandwich", which every range's own residual makes, or "information", for errors that
-        are alike in units of sigma. Of few ranges the sandwich is too small: in the plane, regions
-        of 90 % by `ellipse(..., degrees=covariance.degrees)` around a Huber fit of 6 ranges with
-        normal errors hold 81 % by the sandwich and 89 % by the information (1,000 trials).
+      kind: "information", for errors that are alike in units of sigma, or "sandwich", which every
+        range's own residual makes, for many ranges whose errors differ. Of few ranges the sandwich
+        is too small: in the plane, regions of 90 % by `ellipse(..., degrees=covariance.degrees)`
+        around a Huber fit of 6 ranges with normal errors hold 81 % by the sandwich and 89 % by the
+        information (1,000 trials).
 
     Returns:
       Covariances; of a path, those of each time by itself. Unknowns that ranges do not determine
@@ -78,7 +79,7 @@ def covariance(
     Raises:
       InputError: the problem, the loss or the kind is another one.
     """
-    one_of("kind", kind, ("sandwich", "information"))
+    one_of("kind", kind, ("information", "sandwich"))
     terms = terms_of(problem)
     loss = checked_loss(loss, terms.anchors.dtype)
     rows = rows_of(problem, fit.model)

@@ -8,6 +8,7 @@ import sys
 
 import pytest
 
+from fedjax_admm.trials.cli._new import KINDS as KINDS_OF_EXPERIMENTS
 from fedjax_admm.trials.experiments import find
 
 KINDS = {"experiment": (), "solver": ("test_mine.py",), "kernel": ("test_mine.py",)}
@@ -17,7 +18,7 @@ KINDS = {"experiment": (), "solver": ("test_mine.py",), "kernel": ("test_mine.py
 def new(command, tmp_path, monkeypatch):
     """Write the files of a kind under the name `mine`, and return what the first one prints."""
     monkeypatch.syspath_prepend(tmp_path)
-    yield lambda kind: command("new", kind, "mine")
+    yield lambda kind, *more: command("new", kind, "mine", *more)
     for name in ("mine", "test_mine"):
         sys.modules.pop(name, None)
 
@@ -30,7 +31,7 @@ def test_short_files_are_written_under_the_name(new, tmp_path, kind):
     assert sorted(path.name for path in tmp_path.iterdir()) == ["mine.py", *KINDS[kind]]
     for path in tmp_path.iterdir():
         text = path.read_text()
-        assert len(text.splitlines()) < 40
+        assert len(text.splitlines()) < 50
         assert max(map(len, text.splitlines())) <= 100
         assert "mine" in text
         assert not re.search("own_|Own", text)
@@ -73,6 +74,16 @@ def test_the_experiment_is_found(new, command):
     assert experiment.name == "mine"
     for word in ("FedADMM; FedAvg", "stationarity", "present"):
         assert f"  {word}" in command("show", "mine.py").out
+
+
+@pytest.mark.thorough
+@pytest.mark.parametrize("kind", KINDS_OF_EXPERIMENTS[1:])
+def test_an_experiment_of_every_kind_runs(new, command, tmp_path, kind):
+    assert new("experiment", "--kind", kind).code == 0
+    outcome = command("run", "mine.py", "--trials", "2", "--rounds", "20", "--batch", "2")
+    assert outcome.code == 0, outcome.err
+    assert (tmp_path / "results/mine/figure.png").stat().st_size > 10_000
+    assert "nan" not in (tmp_path / "results/mine/summary.csv").read_text()
 
 
 @pytest.mark.thorough

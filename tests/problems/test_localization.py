@@ -9,6 +9,8 @@ import fedjax_admm as fa
 from fedjax_admm import InputError
 from fedjax_admm.problems.ranges._draws import MINIMUM_RANGE
 
+RANDOM = np.random.default_rng(0)
+
 
 def exact_distances(problem):
     return np.linalg.norm(np.asarray(problem.anchors - problem.target[None]), axis=1)
@@ -65,6 +67,27 @@ def test_gaussian_errors_have_their_deviation():
     error = np.asarray(problem.distances) - exact_distances(problem)
     assert error.mean() == pytest.approx(0, abs=0.02)
     assert error.std() == pytest.approx(0.5, rel=0.03)
+
+
+@pytest.mark.parametrize(
+    ("noise", "sentence"),
+    [
+        (lambda key, d: d + RANDOM.normal(size=d.shape), "the same errors in every trial"),
+        (lambda key, d: d + RANDOM.normal(), "the same errors in every trial"),
+        (lambda key, d: d + np.random.default_rng(0).normal(size=d.shape), "do not come from its"),
+        (
+            lambda key, d: d + jax.random.normal(jax.random.key(3), d.shape),
+            "do not come from its key",
+        ),
+        (lambda key, d: d[:3], r"must return ranges of the shape \(5,\)"),
+    ],
+)
+def test_noise_of_ones_own_draws_by_its_key(noise, sentence):
+    with pytest.raises(InputError, match=sentence):
+        draw(noise, clients=5)
+    laplace = lambda key, d: d + jax.random.laplace(key, d.shape)  # noqa: E731
+    one, other = (draw(laplace, clients=5, seed=seed).distances for seed in (0, 1))
+    assert not np.allclose(one, other)
 
 
 def test_noise_of_ones_own_may_read_what_changes():

@@ -11,9 +11,11 @@ from typing import Annotated
 
 import typer
 
-from fedjax_admm._checks import InputError
+from fedjax_admm._checks import InputError, one_of
 from fedjax_admm._host._files import write_text
 from fedjax_admm.trials.cli._options import folder_name
+
+KINDS = ("federated", "localization", "graph", "tree", "ratings")
 
 Name = Annotated[str, typer.Argument(metavar="NAME", help="What it is called, as in Python.")]
 Folder = Annotated[
@@ -24,9 +26,16 @@ Folder = Annotated[
 ]
 
 
-def new_experiment(name: Name, out: Folder = Path()) -> None:
-    """Write an experiment to begin with: own loss, own data, two solvers."""
-    (path,) = _write("experiment", name, out, tested=False)
+Kind = Annotated[
+    str,
+    typer.Option(metavar="|".join(KINDS), help="What the experiment is about."),
+]
+
+
+def new_experiment(name: Name, out: Folder = Path(), kind: Kind = KINDS[0]) -> None:
+    """Write an experiment to begin with: own data, and solvers that are compared."""
+    one_of("kind", kind, KINDS)
+    (path,) = _write("experiment", name, out, tested=False, of=kind)
     typer.echo(f"Wrote {path}; run it: fedjax-admm run {path} --quick")
 
 
@@ -42,13 +51,13 @@ def new_kernel(name: Name, out: Folder = Path()) -> None:
     typer.echo(f"Wrote {path} and {test}; check it: pytest {test}")
 
 
-def _write(kind: str, name: str, out: Path, *, tested: bool) -> tuple[Path, ...]:
+def _write(kind: str, name: str, out: Path, *, tested: bool, of: str = "") -> tuple[Path, ...]:
     """Write the files of a kind under a new name, and return where they are."""
     if not name.isidentifier() or keyword.iskeyword(name):
         raise InputError(
             f"NAME must be a name as in Python, such as my_{kind}, but it is {name!r}", value=name
         )
-    texts = {f"{name}.py": _template(kind)}
+    texts = {f"{name}.py": _template(f"{kind}_{of}" if of else kind)}
     if tested:
         texts[f"test_{name}.py"] = _template(f"test_{kind}")
     taken = set().union(*map(_identifiers, texts.values())) - {f"own_{kind}"}

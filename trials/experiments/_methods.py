@@ -106,8 +106,8 @@ class AdaptedMethod(Method):
 class DirectMethod(Method):
     """A method without rounds: its answer stands at every record."""
 
-    solve: Callable[[Any], jax.Array] = field(metadata={"static": True})
-    measure: Callable[[Any, jax.Array], Mapping[str, jax.Array]] = field(metadata={"static": True})
+    solve: Callable[[Any], Any] = field(metadata={"static": True})
+    measure: Callable[[Any, Any], Mapping[str, jax.Array]] = field(metadata={"static": True})
 
     def __call__(self, problem, key, rounds, every):
         """Solve once and repeat the measures."""
@@ -159,19 +159,21 @@ def recorded(
 
 
 def at_every_record(
-    metrics: Mapping[str, jax.Array], answer: jax.Array, rounds: int, every: int
+    metrics: Mapping[str, jax.Array], answer: Any, rounds: int, every: int
 ) -> dict[str, jax.Array]:
     """Return the metrics of a method without rounds: they stand at every record.
 
     Args:
       metrics: what was measured, once.
-      answer: what was computed; round 1 is the first non-finite one where it is not finite.
+      answer: arrays that were computed; round 1 is the first non-finite one where they are not
+        finite.
       rounds: how many rounds the other methods run.
       every: after how many of them each they are recorded.
     """
     check_measured(metrics)
     shape = recorded_rounds(rounds, every).shape
-    bad = ~jnp.all(jnp.isfinite(answer))
+    finite = [jnp.all(jnp.isfinite(leaf)) for leaf in jax.tree.leaves(answer)]
+    bad = ~jnp.all(jnp.stack(finite))
     return {
         **{name: jnp.broadcast_to(value, shape) for name, value in metrics.items()},
         NONFINITE_ROUND: bad.astype(jnp.int32),

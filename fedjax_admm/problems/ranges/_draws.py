@@ -5,6 +5,8 @@ from typing import Protocol
 
 import jax
 import jax.numpy as jnp
+import numpy as np
+from jax.interpreters.partial_eval import dce_jaxpr
 from jax.typing import ArrayLike
 
 from fedjax_admm import kernels
@@ -15,8 +17,11 @@ from fedjax_admm._checks import (
     default_float,
     function_of,
     number,
+    one_line,
     positive,
+    refuse,
     scalar,
+    shapes_of,
     typed_key,
 )
 from fedjax_admm._host._programs import compiled_alone
@@ -25,8 +30,9 @@ from fedjax_admm._threefry import one_loop, split
 from fedjax_admm.problems.ranges._localization import Localization
 
 MINIMUM_RANGE = 1e-3
-_NOISE = "a noise model such as cauchy_noise(1.0)"
 """Metres; drawn ranges below it are raised to it (for d <= 0, f is ||w - a|| plus a constant)."""
+
+_NOISE = "a noise model such as cauchy_noise(1.0)"
 
 _NOT_NEGATIVE = partial(number, at_least=0)
 
@@ -128,19 +134,51 @@ def draw_localization(
     Args:
       key: a typed key. Geometry and noise have keys of their own: with the same key, two noises
         (or two strengths of one noise) share the geometry.
-      noise: how distances become ranges, e.g. `cauchy_noise(1.0)`.
+      noise: how distances become ranges, e.g. `cauchy_noise(1.0)`, or a function
+        `noise(key, distances) -> ranges` of one's own, both of shape (clients,), metres, such as
+        `lambda key, d: d + jax.random.laplace(key, d.shape)`.
       clients: number of sensors.
       dim: dimension of space.
       half_width: half the edge of the cube, metres.
 
     Returns:
       A problem that starts at the centre of the cube, with ranges of at least `MINIMUM_RANGE`.
+
+    Raises:
+      InputError: the noise returns another shape, or draws by something else than its key.
     """
     typed_key(key)
     function_of("noise", noise, "key", "distances", kind=_NOISE)
     clients, dim = count("clients", clients), count("dim", dim)
     half_width = scalar("half_width", half_width, above=0)
+    _check_noise(noise, clients)
     return _drawn(key, noise, half_width, clients=clients, dim=dim)
+
+
+def _check_noise(noise: RangeNoise, clients: int) -> None:
+    """Check that a noise of a user's own keeps the shape, and draws by its key.
+
+    Numbers of another generator, such as NumPy's, would be drawn once and be a constant of the
+    program: they differ from one trace to the next, or are arrays that no key decides.
+    """
+    if isinstance(noise, NoNoise | GaussianNoise | CauchyNoise | OutlierNoise):
+        return
+    key, exact = jax.random.key(0), jnp.zeros(clients, default_float())
+    result = shapes_of("noise", noise, {"a key": key, f"{clients} distances": exact})
+    wrong = getattr(result, "shape", None) != exact.shape or result.dtype.kind != "f"
+    told = f"must return ranges of the shape {exact.shape}, but it returns {one_line(result)}"
+    refuse(wrong, "noise", told)
+    # Each trace is of a function of its own: JAX keeps those that it knows.
+    traced = [jax.make_jaxpr(lambda *given: noise(*given))(key, exact) for _ in range(2)]
+    first, texts = traced[0], [f"{each} {each.consts}" for each in traced]
+    _, (by_key, _) = dce_jaxpr(first.jaxpr, [True])
+    drawn = any(map(np.ndim, first.consts)) or "random_" in texts[0]
+    refuse(
+        texts[0] != texts[1] or (drawn and not by_key),
+        "noise",
+        "draws the same errors in every trial, because they do not come from its key",
+        remedy="draw them by jax.random with the key, as jax.random.laplace(key, distances.shape)",
+    )
 
 
 @compiled_alone
