@@ -107,6 +107,17 @@ def test_report_writes_one_page(command, folders):
     assert sentence.startswith("cannot write new/page.html/x.html: ")
 
 
+@pytest.mark.parametrize("form", ["latex", "markdown"])
+def test_report_prints_a_table_for_a_paper(command, folders, form):
+    outcome = command("report", "whole", "begun", f"--{form}")
+    assert (outcome.code, outcome.err) == (0, "")
+    whole, begun = outcome.out.split("\n\n\\begin" if form == "latex" else "\n\n| method")
+    assert "share = 0.4" in whole
+    assert "distance, 30 trials, 20 rounds" in whole
+    assert f"distance, {SOME}" in begun
+    assert not (folders / "report.html").exists()
+
+
 @pytest.mark.parametrize("name", ["plot", "summary", "compare", "report"])
 def test_a_run_without_a_trial_says_so(command, folders, name):
     for path in (folders / "begun/chunks").iterdir():

@@ -145,9 +145,20 @@ def report(
     metric: Metric = None,
     experiment: Drawn = None,
     overwrite: Replace = False,
+    latex: Annotated[
+        bool, typer.Option("--latex", help="Print a table of each run for a paper instead.")
+    ] = False,
+    markdown: Annotated[bool, typer.Option("--markdown", help="The same in Markdown.")] = False,
 ) -> None:
     """Write one page that shows runs side by side: figures, settings, findings and tables."""
     from fedjax_admm.trials.report import write_report
+    from fedjax_admm.trials.results import load, paper_table
+
+    if latex or markdown:
+        form = "latex" if latex else "markdown"
+        runs = [load(folder, unfinished=True) for folder in folders]
+        typer.echo("\n\n".join(paper_table(run, form, metric=metric) for run in runs))
+        return
 
     runs = write_report(folders, out, metric=metric, experiment=experiment, overwrite=overwrite)
     extents = ", ".join(

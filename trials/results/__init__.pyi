@@ -18,6 +18,10 @@ from fedjax_admm.trials.results._overview import (
     OverviewRow as OverviewRow,
     overview as overview,
 )
+from fedjax_admm.trials.results._paper import (
+    paper_table as paper_table,
+    trials_table as trials_table,
+)
 from fedjax_admm.trials.results._reading import (
     check_configuration as check_configuration,
     collected as collected,
