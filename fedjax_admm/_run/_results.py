@@ -7,6 +7,7 @@ import jax
 
 from fedjax_admm._frames import trace_dataset, trace_frame
 from fedjax_admm._plots import plot_trace
+from fedjax_admm._run._words import words_of
 from fedjax_admm._shown import short_repr
 
 Measure = Callable[[Any, Any, Any], Mapping[str, jax.Array]]
@@ -46,6 +47,10 @@ class Run(NamedTuple):
 
     def __repr__(self) -> str:
         return short_repr(self)
+
+    def __str__(self) -> str:
+        """Return a few lines: rounds, status, the last measures, and how many messages went up."""
+        return words_of(self)
 
     def plot(self, metric: str | None = None, *, label: str | None = None, axes: Any = None) -> Any:
         """Draw what was measured against rounds with matplotlib, logarithmic where it is positive.

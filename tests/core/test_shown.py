@@ -46,6 +46,29 @@ def test_numbers_and_shapes_are_told():
     assert "estimate=float32[3]" in repr(run)
 
 
+def test_a_run_says_how_it_went():
+    run = fa.run(
+        fa.solvers.fsmdm(),
+        problem(),
+        jax.random.key(0),
+        rounds=20,
+        every=5,
+        measure=fa.measures.localization_error,
+    )
+    first, error, _, messages = str(run).splitlines()
+    assert first == "20 rounds"
+    begun, ended = run.trace["error"][0], run.trace["error"][-1]
+    assert error == f"error: {begun:.4g} after 5 rounds, {ended:.4g} at the end"
+    assert messages.startswith("420 messages each way")
+
+    spoilt = run._replace(status=run.status._replace(nonfinite=jnp.int32(7), unsolved=jnp.int32(1)))
+    told = str(spoilt)
+    assert "the estimate is not finite from round 7 on: see docs/howto/symptoms.md" in told
+    assert "1 inexact proximal step fell short" in told
+    several = jax.tree.map(lambda *leaves: jnp.stack(leaves), run, spoilt, run)
+    assert str(several).startswith("3 runs of 20 rounds\n1 are not finite from round 7 on")
+
+
 def test_traced_objects_are_shown():
     seen = []
     jax.make_jaxpr(lambda solver: seen.append(repr(solver)) or solver.omega)(fa.solvers.fsmdm())
