@@ -22,7 +22,8 @@ def words_of(run: Any) -> str:
         lines = [f"{runs} runs of {'at most ' * int(np.ptp(rounds) > 0)}{lines[0]}"]
     bad, done = np.ravel(status.nonfinite), np.ravel(status.converged)
     if bad.any():
-        whose = "the estimate is" if runs == 1 else f"{np.count_nonzero(bad)} are"
+        number = np.count_nonzero(bad)
+        whose = "the estimate is" if runs == 1 else f"{number} {'is' if number == 1 else 'are'}"
         lines.append(f"{whose} not finite from round {bad[bad > 0].min()} on: see {_HELP}")
     if done.any():
         whose = "converged" if runs == 1 else f"{np.count_nonzero(done)} converged"

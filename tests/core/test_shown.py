@@ -66,7 +66,7 @@ def test_a_run_says_how_it_went():
     assert "the estimate is not finite from round 7 on: see docs/howto/symptoms.md" in told
     assert "1 inexact proximal step fell short" in told
     several = jax.tree.map(lambda *leaves: jnp.stack(leaves), run, spoilt, run)
-    assert str(several).startswith("3 runs of 20 rounds\n1 are not finite from round 7 on")
+    assert str(several).startswith("3 runs of 20 rounds\n1 is not finite from round 7 on")
 
 
 def test_traced_objects_are_shown():
