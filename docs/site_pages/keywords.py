@@ -8,8 +8,12 @@ KEYWORDS = {  # page -> heading, "" for the title -> words
         "": ["own loss", "custom loss", "federated learning"],
         "A loss, data, a start": ["minibatch", "batch size"],
         "Measures, and stopping": ["stopping criterion", "early stopping", "tolerance"],
-        "Which method when": ["partial participation", "choosing a solver"],
     },
+    "howto/which-solver": {
+        "": ["choosing a solver", "which solver"],
+        "Which method when": ["partial participation"],
+    },
+    "howto/symptoms": {"": ["error", "diverges", "not finite"]},
     "howto/messages": {
         "Aggregators": ["robust aggregation", "trimmed mean", "median"],
         "Attacks": ["Byzantine", "attack"],

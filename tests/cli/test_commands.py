@@ -9,6 +9,8 @@ import pytest
 from fedjax_admm.trials.cli import _environment as environment
 from fedjax_admm.trials.experiments import _finding, all_experiments, find, meanings
 from tests.cli.outcomes import called, stand_aside
+from tests.package.sources import ROOT
+from tests.solvers import matrix
 from tests.trials.results.made import edit
 from tests.trials.small import EXPERIMENT
 
@@ -46,6 +48,18 @@ def test_list_has_every_experiment_below_its_topic_with_trials_and_time(command)
 
 
 @pytest.mark.kin(4)
+def test_list_has_every_solver_with_what_it_asks_for(command):
+    outcome = command("list", "--solvers")
+    assert (outcome.code, outcome.err) == (0, "")
+    assert max(map(len, outcome.out.splitlines())) <= 80
+    names = re.findall(r"^  (\w+) ", outcome.out, re.MULTILINE)
+    assert set(names) == {name.split()[0].rstrip(",") for name in matrix.ROWS}
+    words = " ".join(outcome.out.split())
+    assert "splitting between nodes and edges. Asks for Prox, Minimizers." in words
+    page = (ROOT / "docs/howto/which-solver.md").read_text("utf-8")
+    assert all(f"`{name}`" in page for name in names)
+
+
 @pytest.mark.parametrize("name", NAMES)
 def test_show_tells_settings_methods_metrics_and_findings(command, name):
     outcome = command("show", name)

@@ -1,6 +1,6 @@
 """Who takes what: every solver, on the problem of a user's own loss, and what it ends at.
 
-The rows make the table in `docs/howto/own-problem.md`, which `python -m tests.solvers.matrix`
+The rows make the table in `docs/howto/which-solver.md`, which `python -m tests.solvers.matrix`
 writes anew, and the runs of `test_matrix.py`.
 """
 
@@ -20,7 +20,7 @@ from fedjax_admm.graphs import from_edges
 from fedjax_admm.schedules import constant, geometric, schedule
 from fedjax_admm.trees import from_counts
 
-PAGE = Path(__file__).parents[2] / "docs" / "howto" / "own-problem.md"
+PAGE = Path(__file__).parents[2] / "docs" / "howto" / "which-solver.md"
 BEGIN, END = "<!-- matrix: python -m tests.solvers.matrix -->", "<!-- end of matrix -->"
 SIZES = (8, 40, 11, 20, 33, 9, 8, 12, 15, 31)
 EDGES = [*((i, (i + 1) % 10) for i in range(10)), (0, 5), (2, 7)]

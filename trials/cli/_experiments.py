@@ -1,10 +1,11 @@
 """`list` and `show`: what experiments there are."""
 
+import inspect
 import shutil
 import textwrap
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Annotated, Any, get_type_hints
 
 import typer
 
@@ -17,12 +18,19 @@ if TYPE_CHECKING:
 _TOPICS = ("Robust localisation", "Trees", "Graphs", "Ratings", "Private networks")  # come first
 
 
-def list_experiments() -> None:
+def list_experiments(
+    solvers: Annotated[
+        bool, typer.Option("--solvers", help="List the solvers instead, and what each asks for.")
+    ] = False,
+) -> None:
     """List the experiments by topic, plug-ins too, with their usual trials and time.
 
     The time is that of the whole command on two quiet cores of an Intel Xeon (Sapphire Rapids) with
     nothing compiled before; other machines took up to twice as long.
     """
+    if solvers:
+        typer.echo("\n".join(_solver_lines()))
+        return
     from fedjax_admm.trials.experiments import headlines, refused_plugins
 
     topics: dict[str, list[Headline | Experiment]] = {topic: [] for topic in _TOPICS}
@@ -38,19 +46,45 @@ def list_experiments() -> None:
         typer.echo(f"fedjax-admm: {sentence.removesuffix('.')}.", err=True)
 
 
+def _solver_lines() -> Iterator[str]:
+    """Yield every solver below the place of its clients, as its class and its builder declare."""
+    from fedjax_admm import capabilities, solvers
+
+    places = {"OnStar": "With a server", "OnTree": "On a tree", "OnGraph": "On a graph"}
+    places |= {"FactorData": "On ratings", "Clients": "With a server"}
+    found: dict[str, list[str]] = {place: [] for place in places.values()}
+    optional = {"local": "local=", "regularizer": "regularizer=", "exchange": "exchange="}
+    for name in solvers.__all__:
+        kind = get_type_hints(getattr(solvers, name)).get("return") if name.islower() else None
+        if not hasattr(kind, "step"):
+            continue
+        asked = [each.__name__ for each in kind.requires]
+        place = next(places[each] for each in asked if each in places)
+        taken = inspect.signature(getattr(solvers, name)).parameters
+        asks = [each for each in asked if each not in places]
+        about = (inspect.getdoc(inspect.getmodule(kind)) or "").partition("\n")[0]
+        takes = [told for option, told in optional.items() if option in taken]
+        line = f"{about} Asks for {', '.join(asks)}." if asks else about
+        line += f" Takes {', '.join(takes)}." if takes else ""
+        found[place].append(_indented(f"  {name:<24}", line))
+    for place, lines in found.items():
+        yield from (place, *lines)
+    yield f"What each is, {capabilities.__name__} tells; see the page on choosing a solver."
+
+
+def _indented(head: str, text: str) -> str:
+    """Return a text beside its head."""
+    indents = {"initial_indent": head, "subsequent_indent": " " * len(head)}
+    return textwrap.fill(text, _width(), break_on_hyphens=False, **indents)
+
+
 def _line(experiment: "Headline | Experiment") -> str:
     """Return an experiment's name, trials, time and title."""
     usual = experiment.usual_seconds
     seconds = "" if usual is None else f"{usual:g} s"
     head = f"  {experiment.name:<21} {experiment.trials:>5} {seconds:>6}  "
     place = f" (from {_place(experiment.origin)})" if experiment.origin else ""
-    return textwrap.fill(
-        experiment.title + place,
-        _width(),
-        initial_indent=head,
-        subsequent_indent=" " * len(head),
-        break_on_hyphens=False,
-    )
+    return _indented(head, experiment.title + place)
 
 
 def _width() -> int:
