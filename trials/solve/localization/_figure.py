@@ -1,6 +1,9 @@
 """The figures of a location, sensors with their ranges, and of a path with its ellipses."""
 
+from typing import Any
+
 import numpy as np
+from matplotlib import colormaps
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.patches import Circle
@@ -12,6 +15,7 @@ from fedjax_admm.trials.solve.localization._fit import Location
 from fedjax_admm.trials.solve.localization._path import LEVEL, LocatedPath
 
 _ELLIPSES = 60  # that are drawn, evenly in time
+_SPARSE = 0.5  # share of rows without a true place beyond which true places are dots
 
 
 def draw_location(location: Location, title: str) -> Figure:
@@ -72,10 +76,16 @@ def coordinates(names: tuple[str, ...], position: np.ndarray) -> str:
 
 def draw_path(found: LocatedPath, title: str) -> Figure:
     """Draw the path in the plane with 90 % ellipses, and residuals over time by anchor."""
-    figure = Figure(figsize=(12.4, 6.2), layout="constrained")
+    figure = Figure(figsize=(12.4, 6.6), layout="constrained")
     across, over = figure.subplots(1, 2)
     _draw_map(across, found)
     _draw_residuals(over, found)
+    look = {"loc": "outside lower center", "frameon": False, "fontsize": "small", "markerscale": 1.5}
+    known = {}
+    for axes in (across, over):
+        handles, labels = axes.get_legend_handles_labels()
+        known |= dict(zip(labels, handles, strict=True))
+    figure.legend(known.values(), known.keys(), ncols=min(8, len(known)), **look)
     figure.suptitle(f"{drawn(title)}: {len(found.log.ranges)} ranges")
     return figure
 
@@ -83,20 +93,24 @@ def draw_path(found: LocatedPath, title: str) -> Figure:
 def _draw_map(axes: Axes, found: LocatedPath) -> None:
     log, places = found.log, np.asarray(found.path.positions)
     if found.truth is not None:
-        axes.plot(*found.truth.T[:2], color=GREY, linestyle="--", linewidth=1, label="true path")
-    axes.plot(*places.T[:2], color=BLUE, linewidth=0.9, label="path")
+        gaps = np.isnan(found.truth).any(1).mean() > _SPARSE  # a line needs neighbours
+        look = {"linestyle": "none", "marker": ".", "markersize": 2} if gaps else {}
+        look = {"linestyle": "--", "linewidth": 1} | look
+        axes.plot(*found.truth.T[:2], color=GREY, label="true path", **look)
+    axes.plot(*places.T[:2], color=BLUE, linewidth=0.9, label="path", zorder=3)
     row = np.unique(np.linspace(0, len(places) - 1, _ELLIPSES).astype(int))
     found.region(row).plot(axes=axes, edgecolors=BLACK)
     axes.plot([], [], "o", markerfacecolor="none", color=BLACK, label=f"{LEVEL:.0%} ellipses")
-    axes.scatter(*log.anchors.T[:2], marker="^", s=60, color=BLACK, zorder=5, label="anchor")
-    for name, place in zip(log.names, log.anchors, strict=True):
+    for each, (name, place) in enumerate(zip(log.names, log.anchors, strict=True)):
+        look = {"marker": "^", "s": 36, "zorder": 5, "color": _colour(each)}
+        axes.scatter(*place[:2], label="anchor" if each == 0 else None, **look)
         axes.annotate(drawn(name, 12), place[:2], xytext=(5, 5), textcoords="offset points")
     if found.rejected.any():
         lost = places[found.rejected].T[:2]
-        axes.scatter(*lost, marker="x", color=RED, s=25, zorder=4, label="range rejected")
+        look = {"marker": "x", "color": RED, "s": 8, "linewidths": 0.6, "alpha": 0.6, "zorder": 2}
+        axes.scatter(*lost, label="range rejected", **look)
     axes.set(aspect="equal", xlabel="x (m)", ylabel="y (m)")
     axes.ticklabel_format(useOffset=False, style="plain")
-    axes.legend(loc="best", fontsize="small")
     add_grid(axes)
 
 
@@ -104,16 +118,20 @@ def _draw_residuals(axes: Axes, found: LocatedPath) -> None:
     log, residuals = found.log, np.asarray(found.path.residuals)
     since = log.times - log.times[0]
     for each, name in enumerate(log.names):
-        own = log.anchor == each
-        look = {"markersize": 3, "color": COLOURS[each % len(COLOURS)]}
-        label = drawn(name, 12) if each < 12 else None
-        axes.plot(since[own], residuals[own], ".", label=label, **look)
+        own = (log.anchor == each) & ~found.rejected
+        look = {"markersize": 2, "color": _colour(each)}
+        axes.plot(since[own], residuals[own], ".", label=drawn(name, 12), **look)
     out = found.rejected
     if out.any():
-        axes.plot(since[out], residuals[out], "x", color=RED, markersize=6, label="rejected")
+        look = {"color": RED, "markersize": 3, "markeredgewidth": 0.6, "label": "range rejected"}
+        axes.plot(since[out], residuals[out], "x", **look)
     limit = 8 * float(found.path.noise)
     if np.abs(residuals).max() > limit:
         axes.set_yscale("symlog", linthresh=limit)
     axes.set(xlabel="time since the first range (s)", ylabel="range minus model (m)")
-    axes.legend(loc="best", fontsize="small", markerscale=2)
     add_grid(axes)
+
+
+def _colour(anchor: int) -> Any:
+    """Return the colour of an anchor in both panels."""
+    return COLOURS[anchor] if anchor < len(COLOURS) else colormaps["tab20"](anchor % 20)
