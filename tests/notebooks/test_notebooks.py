@@ -152,6 +152,12 @@ CHECKS = {
     """,
     "schedules": """
         assert TRIALS == {trials}
+        assert found.shape == (9, 9) and found.min() < 0.6 * found.max()
+        assert np.isclose(error_at(start, delay, new_keys[0]), ours[0], rtol=1e-2)
+        assert pair.mean < pair.standard_error
+    """,
+    "learnt_schedules": """
+        assert TRIALS == {trials}
         for name in fresh:
             assert np.mean(fresh[name][:, -1]) < np.mean(fresh[name][:, 0]) / 4
         assert not np.array_equal(errors["published"], fresh["published"]), "trials are not fresh"
