@@ -15,6 +15,7 @@ WHOLE = tuple(
     f"docs/howto/{page}"
     for page in (
         "own-problem",
+        "own-prox",
         "own-schedule",
         "own-solver",
         "messages",
