@@ -52,7 +52,7 @@ for _name, _command in {
 _deploy = typer.Typer(
     no_args_is_help=True,
     rich_markup_mode=None,
-    help="Run on real clients what `run` simulates: one process per client, and its servers.",
+    help="Run on real clients what `run` simulates, a process each.",
 )
 app.add_typer(_deploy, name="deploy")
 for _name, _command in {

@@ -37,6 +37,10 @@ class Command(TyperCommand):
         """Return the help; typer 0.20 escapes brackets in it for a renderer that is not used."""
         return super().get_help(ctx).replace("\\[", "[")
 
+    def get_short_help_str(self, limit: int = 45) -> str:
+        """Return the first sentence of the help, whole: lists of commands break it into lines."""
+        return " ".join((self.help or "").partition("\n\n")[0].split())
+
     def invoke(self, ctx: Any) -> Any:
         """Run the command."""
         try:

@@ -30,7 +30,7 @@ def add_family(app: typer.Typer, family: type[solve.Settings]) -> None:
             typer.Option(
                 parser=folder_name,
                 metavar="DIR",
-                help=f"Folder of the result ({family.family}-INPUT).",
+                help=f"Folder of the result (results/{family.family}-INPUT).",
             ),
         ] = None,
         overwrite: Overwrite = False,

@@ -22,7 +22,7 @@ from fedjax_admm.trials.tables._cells import csv_text
 def claimed_folder(
     settings: Settings, path: Path, out: Path | None, *, overwrite: bool = False
 ) -> Iterator[Path]:
-    """Give the folder of the result, FAMILY-INPUT in the current one if none is named.
+    """Give the folder of the result, results/FAMILY-INPUT if none is named.
 
     Nobody else writes there meanwhile. It is new or empty.
 
@@ -32,7 +32,7 @@ def claimed_folder(
       out: the folder, or None.
       overwrite: write into any folder, and replace the files there that have the names of ours.
     """
-    folder = out or Path(f"{settings.family}-{path.stem}")
+    folder = out or Path("results") / f"{settings.family}-{path.stem}"
     names = (MODELS, *settings.tables, *settings.figure().names, store.CONFIG)
     with store.locked(folder, owner_only=settings.owner_only()):
         store.check_places(folder, names, inputs=_inputs(settings, path))

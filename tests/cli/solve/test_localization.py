@@ -97,7 +97,7 @@ def test_exact_ranges_give_the_target(solve, tmp_path, dim, case):
     # Line 1 of the file is the header.
     assert marked(outcome) == [place + 2 for place in case.get("wrong", ())]
     assert f"{len(case.get('wrong', ()))} of {len(distances)} sensors" in outcome.out
-    folder = tmp_path / "localization-ranges"
+    folder = tmp_path / "results/localization-ranges"
     assert {path.name for path in folder.iterdir()} == FILES
     assert (folder / "figure.png").stat().st_size > 20_000
 
@@ -248,7 +248,7 @@ def test_an_empty_cell_costs_its_range_alone(solve, tmp_path):
     assert outcome.code == 0
     np.testing.assert_allclose(position(outcome), target, atol=1e-2)
     assert "Rows without a range, which were left out: 1." in outcome.out
-    rows = rows_of(tmp_path / "localization-ranges/residuals.csv")
+    rows = rows_of(tmp_path / "results/localization-ranges/residuals.csv")
     assert [int(row["line"]) for row in rows] == [2, 3, 5, 6, 7, 8, 9]
 
 

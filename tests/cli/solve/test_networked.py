@@ -107,8 +107,8 @@ def test_two_clusters_are_found_and_beat_local_and_pooled_models(solve, tmp_path
     assert lines[4].startswith("Graph (squared Wasserstein distance at most 20): 30 edges, 0 iso")
     assert "2 clusters of neighbours with the same model, of sizes 6, 6; 0 nodes" in outcome.out
     assert len(lines) <= 20
-    folder = tmp_path / "networked-mine"
-    assert re.search(r" in networked-mine after \d+\.\d s\.$", lines[-1])
+    folder = tmp_path / "results/networked-mine"
+    assert re.search(r" in results/networked-mine after \d+\.\d s\.$", lines[-1])
     assert (folder / "figure.png").stat().st_size > 20_000
     assert config_of(folder)["settings"]["lam"] == 2
 

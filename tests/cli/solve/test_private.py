@@ -131,7 +131,7 @@ def test_the_text_and_the_files_hold_models_plan_and_ledger(solve, tmp_path):
     assert NOMINAL not in outcome.out
     assert UNPROTECTED not in outcome.out
 
-    folder = tmp_path / "private-mine"
+    folder = tmp_path / "results/private-mine"
     assert {path.name for path in folder.iterdir()} == PUBLIC
     assert all(name in lines[-1] for name in PUBLIC)
 
@@ -169,7 +169,7 @@ def test_the_ledger_is_the_plan_s(solve, tmp_path, accounting):
         else approximate_plan(*numbers, composition=accounting)
     )
     spent = plan.spent(ROUNDS)
-    folder = tmp_path / "private-mine"
+    folder = tmp_path / "results/private-mine"
     ledger = rows_of(folder / "ledger.csv")
     columns = ["client", "releases", "budget", "epsilon", "exact_epsilon", "label"]
     assert list(ledger[0]) == columns
@@ -259,14 +259,14 @@ def test_without_noise_the_minimiser_is_found(solve, tmp_path, method, loss, mor
     assert (outcome.code, outcome.err) == (0, "")
     assert f"Method {method}: " in outcome.out
     assert f"loss {loss}" in outcome.out
-    settings = config_of(tmp_path / "private-mine")["settings"]
+    settings = config_of(tmp_path / "results/private-mine")["settings"]
     assert (settings["method"], settings["loss"]) == (method, loss)
     for name, value in zip(more[::2], more[1::2], strict=True):
         assert settings[name.removeprefix("--").replace("-", "_")] == value
     args = (measured(), target, loss, 0.1 if "--l1" in more else 0.0, 0.5)
     tight = {"xatol": 1e-7, "fatol": 1e-10, "maxiter": 4000}
     best = minimize(objective, np.ones(3), args, method="Nelder-Mead", options=tight)
-    models = models_of(tmp_path / "private-mine/models.csv")
+    models = models_of(tmp_path / "results/private-mine/models.csv")
     gap = objective(models.mean(0), *args) - best.fun
     # The subgradient method is not finished after 400 rounds.
     assert -1e-8 <= gap < (0.1 if method == "subgradient" else 0.01)
@@ -301,7 +301,7 @@ def test_epsilon_inf_is_the_run_without_noise(solve, tmp_path):
     problem = consensus_regression(graph, seen.features, seen.targets, squared(), l2=1.0)
     solver = private_networked_admm(exact_release(1.0), rho=3.0, step_size=power_decay(1.0, 0.5))
     done = run(solver, problem, jax.random.key(9), rounds=ROUNDS)
-    folder = tmp_path / "private-mine"
+    folder = tmp_path / "results/private-mine"
     for name in ("models.csv", "private_models.csv"):
         np.testing.assert_allclose(models_of(folder / name), done.estimate, rtol=1e-6)
     config = config_of(folder)
@@ -373,7 +373,7 @@ def test_no_public_file_but_models_and_curve_depends_on_the_data(solve, tmp_path
 
 @pytest.mark.thorough
 def test_evaluation_is_written_only_when_asked_for(solve, fit, tmp_path):
-    folder = tmp_path / "private-mine"
+    folder = tmp_path / "results/private-mine"
     options = (*SMALL, "--epsilon", 1, "--seed", 3)
     plain = solve(text(measured()), *options)
     models, figure = (folder / "models.csv").read_bytes(), (folder / "figure.png").stat().st_size
@@ -559,7 +559,7 @@ def test_malformed_input_gets_one_sentence(solve, tmp_path, content, options, se
 )  # fmt: skip
 def test_wrong_options_get_one_sentence(solve, tmp_path, options, sentence):
     assert re.search(sentence, solve(GOOD, *started(*options)).mistake())
-    assert not (tmp_path / "private-mine").exists()
+    assert not (tmp_path / "results/private-mine").exists()
 
 
 def test_clip_and_epsilon_have_no_default(solve):

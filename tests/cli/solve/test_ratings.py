@@ -83,7 +83,7 @@ def fit(table):
 
 @pytest.fixture(scope="module")
 def report(solved):
-    config = json.loads((solved.folder / "ratings-mine/config.json").read_text())
+    config = json.loads((solved.folder / "results/ratings-mine/config.json").read_text())
     told = ["command", "family", "settings", "data", "result", "seconds", "versions", "files"]
     assert list(config) == told
     return {**config, **config["result"]}
@@ -91,7 +91,7 @@ def report(solved):
 
 @pytest.fixture(scope="module")
 def arrays(solved):
-    with np.load(solved.folder / "ratings-mine/factors.npz", allow_pickle=False) as file:
+    with np.load(solved.folder / "results/ratings-mine/factors.npz", allow_pickle=False) as file:
         return dict(file)
 
 
@@ -204,7 +204,7 @@ def test_items_with_few_ratings_and_rated_ones_are_not_recommended():
 
 
 def test_the_folder_holds_all_files(solved, report):
-    folder = solved.folder / "ratings-mine"
+    folder = solved.folder / "results/ratings-mine"
     assert (folder / "figure.png").stat().st_size > 20_000
     assert report["settings"]["clients"] == 5
     assert report["settings"]["top"] == ["13", "3"]
@@ -240,7 +240,7 @@ def test_the_factors_predict_all_ratings(arrays):
 
 
 def test_the_models_are_the_factors_of_users_and_items(solved, arrays):
-    with open(solved.folder / "ratings-mine/models.csv", newline="") as file:
+    with open(solved.folder / "results/ratings-mine/models.csv", newline="") as file:
         models = list(csv.DictReader(file))
     assert list(models[0]) == ["kind", "id", "client", "factor_1", "factor_2", "factor_3"]
     found = {kind: [row for row in models if row["kind"] == kind] for kind in ("user", "item")}
@@ -253,7 +253,7 @@ def test_the_models_are_the_factors_of_users_and_items(solved, arrays):
 
 
 def test_the_curve_ends_where_the_table_is_and_counts_what_was_sent(solved, report):
-    with open(solved.folder / "ratings-mine/curve.csv", newline="") as file:
+    with open(solved.folder / "results/ratings-mine/curve.csv", newline="") as file:
         curve = list(csv.DictReader(file))
     columns = ["round", "training_error", "test_error", "objective", "numbers_up", "numbers_down"]
     assert list(curve[0]) == columns
