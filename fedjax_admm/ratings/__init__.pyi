@@ -6,7 +6,12 @@ from fedjax_admm.ratings._factors import (
     given_start as given_start,
     uniform_start as uniform_start,
 )
-from fedjax_admm.ratings._files import read_ratings as read_ratings
+from fedjax_admm.ratings._files import (
+    Pairs as Pairs,
+    read_pairs as read_pairs,
+    read_ratings as read_ratings,
+    read_titles as read_titles,
+)
 from fedjax_admm.ratings._synthetic import (
     SHAPES as SHAPES,
     DrawnRatings as DrawnRatings,

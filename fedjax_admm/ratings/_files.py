@@ -10,6 +10,7 @@ Users and items are numbered, or named by texts such as `anna`.
 
 from dataclasses import replace
 from pathlib import Path
+from typing import NamedTuple
 
 import numpy as np
 
@@ -72,6 +73,63 @@ def read_ratings(
     return replace(
         tabulated(users, items, values, place=table.place), ignored=header.others(columns)
     )
+
+
+class Pairs(NamedTuple):
+    """Users and items of a file, as it names them, and their places in a table of ratings."""
+
+    users: np.ndarray  # shape=(pairs,): texts
+    items: np.ndarray  # shape=(pairs,): texts
+    places: np.ndarray  # shape=(pairs, 2), int: of user and item; -1 of one without a rating
+
+
+def read_pairs(
+    path: str | Path, ratings: Ratings, *, user: str | None = None, item: str | None = None
+) -> Pairs:
+    """Read a file with one pair per row, a user and an item, whose ratings are to be predicted.
+
+    Args:
+      path: the file, written as those of `read_ratings`; its first line names the columns.
+      ratings: the table that knows users and items.
+      user: the column of users; found by the usual names if None.
+      item: the column of items, likewise.
+
+    Raises:
+      InputError: the file cannot be read, or a column or a name is missing.
+    """
+    header = read_header(path, "it must have a line for each pair: user, item", least=2)
+    columns = [_column(header, role, name) for role, name in {"user": user, "item": item}.items()]
+    table = read_table(header, columns)
+    texts = [table.texts(column, complete=True) for column in columns]
+    known = zip(texts, (ratings.user_ids, ratings.item_ids), strict=True)
+    return Pairs(*texts, np.stack([_places(names, ids) for names, ids in known], 1))
+
+
+def read_titles(path: str | Path, ratings: Ratings, *, item: str | None = None) -> list[str]:
+    """Return a title for every item, from a file with the columns item and title, or name.
+
+    An item that the file does not have is called by its number or text.
+
+    Raises:
+      InputError: the file cannot be read, or a column is missing.
+    """
+    header = read_header(path, "it must have the columns item, title", least=2)
+    titles = [column for column, _ in header.find(("title", "name"))]
+    owner = _column(header, "item", item)
+    header.require(titles[:1] or ["title"], "item, title")
+    table = read_table(header, [owner, titles[0]])
+    found = [str(each) for each in ratings.item_ids]
+    places = _places(table.texts(owner), ratings.item_ids)
+    for place, title in zip(places.tolist(), table.texts(titles[0]).tolist(), strict=True):
+        if place >= 0 and title:
+            found[place] = title
+    return found
+
+
+def _places(names: np.ndarray, ids: np.ndarray) -> np.ndarray:
+    """Return the places of names among identities, -1 of those that are not there."""
+    place = {str(identity): number for number, identity in enumerate(ids.tolist())}
+    return np.array([place.get(name, -1) for name in names.tolist()], int)
 
 
 _USUAL = {

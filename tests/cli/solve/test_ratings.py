@@ -14,7 +14,7 @@ import pytest
 from fedjax_admm._checks import InputError
 from fedjax_admm.direct import damped_biases
 from fedjax_admm.problems import matrix_completion
-from fedjax_admm.ratings import from_arrays
+from fedjax_admm.ratings import from_arrays, read_pairs, read_titles
 from fedjax_admm.trials.solve.ratings import _fit as trial
 from fedjax_admm.trials.solve.ratings._figure import draw_ratings_fit
 from fedjax_admm.trials.solve.ratings._fit import (
@@ -105,6 +105,21 @@ def solve(command, tmp_path):
         return command(*RATINGS, "--input", "mine.csv", *options)
 
     return call
+
+
+def test_pairs_are_predicted_and_items_have_titles(fit, table, tmp_path):
+    user, item = table.user_ids[1], table.item_ids[2]
+    (tmp_path / "pairs.csv").write_text(f"item;user\n{item};{user}\n999999;{user}\n")
+    (tmp_path / "titles.csv").write_text(f"item,title\n{item},The second\n999999,Nothing\n")
+    pairs = read_pairs(tmp_path / "pairs.csv", table)
+    titles = read_titles(tmp_path / "titles.csv", table)
+    assert (titles[2], titles[1]) == ("The second", str(table.item_ids[1]))
+    found = solution(fit, [], "t", pairs, titles)
+    predicted = found.tables["predictions.csv"]["prediction"]
+    stars = np.clip(fit.factors.stars(1)[2], table.values.min(), table.values.max())
+    np.testing.assert_allclose(predicted, [stars, np.nan], rtol=1e-6)
+    assert "predictions.csv has the ratings of 2 pairs of users and items; 1 with a" in found.text
+    assert "The second" in summary(fit, range(table.num_users), None, titles)
 
 
 # The text

@@ -80,12 +80,19 @@ def draw_path(found: LocatedPath, title: str) -> Figure:
     across, over = figure.subplots(1, 2)
     _draw_map(across, found)
     _draw_residuals(over, found)
-    look = {"loc": "outside lower center", "frameon": False, "fontsize": "small", "markerscale": 1.5}
+    look = {
+        "loc": "outside lower center",
+        "frameon": False,
+        "fontsize": "small",
+        "markerscale": 1.5,
+    }
     known = {}
     for axes in (across, over):
         handles, labels = axes.get_legend_handles_labels()
         known |= dict(zip(labels, handles, strict=True))
-    figure.legend(known.values(), known.keys(), ncols=min(8, len(known)), **look)
+    columns = min(8, len(known))
+    look |= {"loc": "outside lower center", "ncols": columns}
+    figure.legend(known.values(), known.keys(), **look)
     figure.suptitle(f"{drawn(title)}: {len(found.log.ranges)} ranges")
     return figure
 

@@ -92,6 +92,12 @@ class FittedFactors:
         """Return the predictions for all items, shape (items,)."""
         return self.mean + self.deviation * (self.items @ self.users[user])
 
+    def of_pairs(self, places: np.ndarray) -> np.ndarray:
+        """Return the predictions for places of users and items (pairs, 2); NaN where one is -1."""
+        products = np.sum(self.users[places[:, 0]] * self.items[places[:, 1]], 1)
+        known = (places >= 0).all(1)
+        return np.where(known, self.mean + self.deviation * products, np.nan)
+
 
 @dataclass(frozen=True)
 class RatingsFit:

@@ -5,7 +5,8 @@ from typing import Any
 
 import numpy as np
 
-from fedjax_admm.trials.solve._solution import MODELS, Rows, Solution
+from fedjax_admm.ratings import Pairs
+from fedjax_admm.trials.solve._solution import MODELS, Columns, Rows, Solution
 from fedjax_admm.trials.solve._words import told
 from fedjax_admm.trials.solve.ratings._figure import draw_ratings_fit
 from fedjax_admm.trials.solve.ratings._fit import (
@@ -20,13 +21,27 @@ from fedjax_admm.trials.solve.ratings._fit import (
 )
 from fedjax_admm.trials.solve.ratings._settings import RatingsSettings
 
-FACTORS, CURVE = RatingsSettings.tables
+FACTORS, CURVE, PREDICTIONS = RatingsSettings.tables
 _FEW = 30  # errors of fewer ratings tell little
 _TIE = 0.002  # errors that differ by less count as equal
 
 
-def solution(fit: RatingsFit, shown: Sequence[int], title: str) -> Solution:
-    """Return the text and the files of a completed table; `shown` are positions of users."""
+def solution(
+    fit: RatingsFit,
+    shown: Sequence[int],
+    title: str,
+    pairs: Pairs | None = None,
+    titles: Sequence[Any] | None = None,
+) -> Solution:
+    """Return the text and the files of a completed table.
+
+    Args:
+      fit: of the table.
+      shown: positions of users whose best items are told.
+      title: what stands above the figure.
+      pairs: that are predicted, if any.
+      titles: of all items; their numbers or texts if None.
+    """
     table, factors, choice, counts = fit.table, fit.factors, fit.choice, fit.factors.counts
     parts = ("users", "items", "clients", "mean", "deviation")
     arrays = {name: np.asarray(getattr(factors, name)) for name in parts}
@@ -34,8 +49,12 @@ def solution(fit: RatingsFit, shown: Sequence[int], title: str) -> Solution:
     names = ("beta", "validation", "rounds")
     return Solution(
         settings=fit.settings,
-        text=summary(fit, shown),
-        tables={MODELS: _factor_rows(fit), CURVE: fit.curve},
+        text=summary(fit, shown, pairs, titles),
+        tables={
+            MODELS: _factor_rows(fit),
+            CURVE: fit.curve,
+            PREDICTIONS: None if pairs is None else _predictions(fit, pairs),
+        },
         arrays={FACTORS: {**arrays, "user_ids": table.user_ids, "item_ids": table.item_ids}},
         draw=lambda: draw_ratings_fit(fit, _told("title", fit, title=title)),
         data={
@@ -60,15 +79,20 @@ def solution(fit: RatingsFit, shown: Sequence[int], title: str) -> Solution:
     )
 
 
-def summary(fit: RatingsFit, shown: Sequence[int] = ()) -> str:
+def summary(
+    fit: RatingsFit,
+    shown: Sequence[int] = (),
+    pairs: Pairs | None = None,
+    titles: Sequence[Any] | None = None,
+) -> str:
     """Return the text that a person reads, with the best items of the users at some positions."""
     table, errors = fit.table, {name: score.test for name, score in fit.scores.items()}
     constants = {"few": _FEW, "tie": _TIE, "known": KNOWN, "infinity": np.inf}
     constants |= {"biases": BIASES, "fresh": FRESH, "mean": MEAN, "inner_steps": INNER_STEPS}
     lists = []
     for user, items in zip(shown, recommended(table, fit.factors, shown), strict=True):
-        stars = np.clip(fit.factors.stars(user), table.values.min(), table.values.max())
-        names = [str(table.item_ids[item]) for item in items]
+        stars = _in_range(fit, fit.factors.stars(user))
+        names = [str((table.item_ids if titles is None else titles)[item]) for item in items]
         lists.append((table.user_ids[user], names, stars[items]))
     return _told(
         "told",
@@ -80,8 +104,20 @@ def summary(fit: RatingsFit, shown: Sequence[int] = ()) -> str:
         errors=errors,
         best=min(errors, key=errors.__getitem__),
         lists=lists,
+        pairs=pairs,
+        unknown=0 if pairs is None else int((pairs.places < 0).any(1).sum()),
         **constants,
     )
+
+
+def _predictions(fit: RatingsFit, pairs: Pairs) -> Columns:
+    stars = _in_range(fit, fit.factors.of_pairs(pairs.places))
+    return {"user": pairs.users, "item": pairs.items, "prediction": stars}
+
+
+def _in_range(fit: RatingsFit, stars: np.ndarray) -> np.ndarray:
+    """Return predictions within the range of the ratings."""
+    return np.clip(stars, fit.table.values.min(), fit.table.values.max())
 
 
 def _told(name: str, fit: RatingsFit, **values: Any) -> str:

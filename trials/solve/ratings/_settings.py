@@ -10,6 +10,7 @@ from fedjax_admm import penalties
 from fedjax_admm.trials.solve._options import (
     MOST_ROUNDS,
     choice,
+    file,
     number,
     random_seed,
     text,
@@ -41,7 +42,7 @@ class RatingsSettings(Settings):
 
     family: ClassVar[str] = "ratings"
     reads: ClassVar[str] = "File of ratings: user, item, rating; CSV, Parquet, MovieLens, gzip."
-    tables: ClassVar[tuple[str, ...]] = ("factors.npz", "curve.csv")
+    tables: ClassVar[tuple[str, ...]] = ("factors.npz", "curve.csv", "predictions.csv")
 
     user: Annotated[str | None, text("Column of users: numbers or texts (the usual names).")] = None
     item: Annotated[str | None, text("Column of items, likewise.")] = None
@@ -61,17 +62,24 @@ class RatingsSettings(Settings):
         list[str] | None,
         text("A user whose best unrated items are printed; repeatable.", "USER", _texts),
     ] = None
+    predict: Annotated[str | None, file("File: user, item: pairs that are predicted.")] = None
+    titles: Annotated[str | None, file("File: item, title: what items are called.")] = None
 
     def read(self, path: Path) -> Any:
-        """Read the table, and find the users whose best items are printed."""
+        """Read the table, and what is asked of it: users, pairs, titles."""
+        from fedjax_admm.ratings import read_pairs, read_titles
         from fedjax_admm.trials.solve.ratings._fit import read_table
 
-        return read_table(path, self)
+        table, shown = read_table(path, self)
+        named = {"user": self.user, "item": self.item}
+        pairs = None if self.predict is None else read_pairs(self.predict, table, **named)
+        titles = None if self.titles is None else read_titles(self.titles, table, item=self.item)
+        return table, shown, {"pairs": pairs, "titles": titles}
 
     def solve(self, data: Any, title: str, stages: Stages) -> Solution:
         """Choose beta, compare, and fit."""
         from fedjax_admm.trials.solve.ratings import _fit, _report
 
-        table, shown = data
+        table, shown, asked = data
         _fit.check_size(table, self)
-        return _report.solution(_fit.fit_ratings(table, self, stages), shown, title)
+        return _report.solution(_fit.fit_ratings(table, self, stages), shown, title, **asked)
