@@ -243,6 +243,10 @@ BARE = FILE.replace("EXPERIMENT =", "one =")
             r"my.py names its experiment 'fsmdm-cauchy', as one",
         ),
         (FILE.replace('{"distance": "', '{"error": "'), r"methods of middle measure distance, but"),
+        (
+            FILE.replace('(settings["size"],)', "(int(scale),)"),
+            r"^middle: \w+ in line 10: scale, which is swept, is a traced .*; write Sweep\(\.\.\., st",
+        ),
     ],
 )
 def test_a_mistake_in_a_file_is_told_with_its_line(command, tmp_path, text, sentence):

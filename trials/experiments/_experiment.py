@@ -88,6 +88,11 @@ class Origin:
     distribution: str | None = None  # the installed distribution of a plug-in, with its version
 
 
+_TRACED = (
+    jax.errors.ConcretizationTypeError,
+    jax.errors.TracerArrayConversionError,
+    jax.errors.TracerIntegerConversionError,
+)
 _SENT = {
     "numbers_up": "numbers sent by all clients",
     "numbers_down": "numbers sent to all clients",
@@ -239,7 +244,16 @@ class Experiment:
             if self.sweep.static:
                 rows = [at(value, *map(jax.random.clone, keys)) for value in swept]
                 return jax.tree.map(lambda *row: jnp.stack(row), *rows)
-            return jax.vmap(at, (0, None, None))(values, *keys)
+            try:
+                return jax.vmap(at, (0, None, None))(values, *keys)
+            except _TRACED as error:
+                file = self.origin and self.origin.file
+                told = described(error, Path(file) if file else None).partition(":")[0]
+                raise InputError(
+                    f"{self.name}: {told}: {self.sweep.name}, which is swept, is a traced number, "
+                    "on which neither a shape nor an `if` can depend",
+                    remedy="write Sweep(..., static=True), or jnp.where in the place of `if`",
+                ) from error
 
         return trial
 
