@@ -245,7 +245,7 @@ BARE = FILE.replace("EXPERIMENT =", "one =")
         (FILE.replace('{"distance": "', '{"error": "'), r"methods of middle measure distance, but"),
         (
             FILE.replace('(settings["size"],)', "(int(scale),)"),
-            r"^middle: \w+ in line 10: scale, which is swept, is a traced .*; write Sweep\(\.\.\., st",
+            r"^middle: \w+ in line 10: scale, which is swept, is a traced .*; write Sweep\(",
         ),
     ],
 )
