@@ -61,7 +61,9 @@ def test_a_table_is_read_with_its_lines(read):
     np.testing.assert_array_equal(table.numbers(["a"]), [[1], [2], [3]])
     with pytest.raises(InputError, match="line 8: B is missing; fill it in or remove that row"):
         table.texts("B", complete=True)
-    assert read("A,b\n", lower=True).header.names == ("a", "b")
+    found = read("Anchor ID,range (cm),Range\n1,2,3\n").header.find
+    assert found(["anchorid"]) == [("Anchor ID", 1.0)]
+    assert found(["range"], {"cm": 0.01}) == [("range (cm)", 0.01), ("Range", 1.0)]
     assert read("a,b").texts("b").tolist() == []
     assert read("a\r1\r2\r").texts("a").tolist() == ["1", "2"]
 

@@ -194,7 +194,7 @@ class Walled(Quadratics):
         return super().gradients(points) + self.wall * jnp.exp(4 * points)
 
 
-@pytest.mark.kin(2)
+@pytest.mark.kin(1)
 @pytest.mark.usefixtures("x64")
 @pytest.mark.parametrize(("once", "wall"), [(False, 0.0), (True, 0.0), (False, 3e-5)])
 @pytest.mark.parametrize(("build", "loop"), [(fed_admm, admm), (fed_dyn, dyn), (fed_dr, dr)])
@@ -364,6 +364,7 @@ def test_gradients_are_exact_where_a_key_changes_nothing():
     assert not fa.problems.federated(random, data, start).exact_gradients
 
 
+@pytest.mark.kin(1)
 @pytest.mark.parametrize("build", [fed_admm, fed_dyn, fed_dr])
 def test_a_loss_without_curvature_keeps_steps_that_are_finite(build):
     problem = fa.problems.federated(linear, jnp.ones((3, 4, 2)), jnp.zeros(2))
