@@ -99,6 +99,24 @@ def looked_at(num_clients: int) -> list[int]:
     return [i * num_clients // number for i in range(number)]
 
 
+def curvature_alone(
+    solver: Any, problem: Any, point: jax.Array, number: int, num_clients: int
+) -> jax.Array:
+    """Return what one client says of its curvature, shape (); 0 where nobody needs to know it.
+
+    Args:
+      solver: whose numbers may follow from it.
+      problem: of this client alone.
+      point: shape (dim,).
+      number: which client it is, from 0.
+      num_clients: how many there are in all.
+    """
+    clients = looked_at(num_clients) if has(problem, Subset) else list(range(num_clients))
+    if not open_fields(solver) or number not in clients:
+        return jnp.zeros((), point.dtype)
+    return _own_curvature(problem, point, np.int32(clients.index(number)), len(clients))
+
+
 def own_curvature(problem: Any, point: jax.Array, place: jax.Array, number: int) -> jax.Array:
     """Estimate one client's curvature; `as_curvature` makes the largest of all one of them.
 
@@ -115,6 +133,9 @@ def own_curvature(problem: Any, point: jax.Array, place: jax.Array, number: int)
         return jnp.ones((), point.dtype)
     directions = _directions(jnp.broadcast_to(point, (number, *point.shape)))
     return _curvatures(problem, point[None], directions[place][None])[0]
+
+
+_own_curvature = jax.jit(own_curvature, static_argnums=3)
 
 
 def as_curvature(largest: jax.Array) -> jax.Array:

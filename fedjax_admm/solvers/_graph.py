@@ -47,7 +47,7 @@ from fedjax_admm.messages import ChannelState, Exchange, Mean, at_rows, put_rows
 from fedjax_admm.participation import where_active
 from fedjax_admm.protocol import RoundInfo
 from fedjax_admm.solvers._declared import exchanged, filled, open_fields
-from fedjax_admm.solvers._gradients import copies, largest_curvature
+from fedjax_admm.solvers._gradients import copies, curvature_alone, largest_curvature
 from fedjax_admm.solvers.graph._blocks import replace_rows
 from fedjax_admm.traffic import Traffic
 
@@ -160,18 +160,79 @@ class GraphSolver:
 
     def step(self, problem: Any, state: Any, info: RoundInfo) -> Any:
         """Return the state after one round."""
-        solver = filled(self, state.curvature)
-        active = info.active
-        heard, channel = solver._hear(problem.graph, state, active, info)
+        solver, graph, active = filled(self, state.curvature), problem.graph, info.active
+        edges, channel, arrived = state.edges, state.exchange, ()
+        if self.speaks_first:
+            arrived, channel = solver._send(graph, edges, channel, state.nodes, active, info)
+        known = solver._known(state.nodes, channel)
+        heard, last = solver.hear(graph, edges, known, getattr(channel, "last", ()), active)
+        if not self.exchange.plain:
+            channel = channel._replace(last=last)
 
         rows = info.sampled if has(problem, Subset) and not self.works_whole else None
         own, there, here = at_rows(rows, (state.nodes, heard, active))
         present = problem if rows is None else problem.take(rows)
         nodes = put_rows(rows, here, solver.node(present, own, there, info.key), state.nodes)
 
-        state = state._replace(exchange=channel)
-        edges, channel = solver._tell(problem.graph, state, nodes, heard, active, info)
+        if not self.speaks_first:
+            arrived, channel = solver._send(graph, edges, channel, nodes, active, info)
+        edges = solver.tell(graph, edges, heard, arrived, active)
         return state._replace(nodes=nodes, edges=edges, exchange=channel)
+
+    # The parts of it, for nodes that are elsewhere.
+
+    def at(self, curvature: jax.Array) -> Any:
+        """Return the solver with the numbers that follow from the curvature, shape ()."""
+        return filled(self, curvature)
+
+    def own_curvature(self, problem: Any, number: int, num_nodes: int) -> jax.Array:
+        """Return the estimate of one node for `as_curvature`, shape ().
+
+        Args:
+          problem: of this node alone.
+          number: which node it is, from 0.
+          num_nodes: how many there are in all.
+        """
+        point = self.first_models(problem)[0]
+        return curvature_alone(self, problem, point, number, num_nodes)
+
+    def hear(
+        self, graph: Graph, edges: Any, known: Any, last: Any, active: jax.Array
+    ) -> tuple[Heard, Any]:
+        """Return the input of the nodes of a round, and what the aggregator returned.
+
+        Args:
+          graph: whose nodes these are.
+          edges: what lies there.
+          known: what nodes have sent last, as all know it, shape (nodes, dim).
+          last: what the aggregator returned before, shape (nodes, dim); () without an exchange.
+          active: who takes part, bool, shape (nodes,).
+        """
+        mean, apart = (), ()
+        if self.speaks_first:
+            graph = among_present(graph, active)
+        if self.mixes:
+            weights = metropolis_weights(graph).astype(known.dtype)
+            if self._averages:
+                apart = graph.divergence(weights[:, None] * graph.difference(known))
+                mean = known - apart
+            else:
+                mean = last = self._aggregated(graph, weights, known, last, active)
+                apart = known - mean
+        gathered = self.gather(graph, edges, known)
+        return Heard(known, mean, apart, gathered, graph.degrees), last
+
+    def tell(self, graph: Graph, edges: Any, heard: Heard, arrived: Any, active: jax.Array) -> Any:
+        """Return what lies on edges after a round.
+
+        Args:
+          graph: whose edges these are.
+          edges: what lay there.
+          heard: the input of the nodes.
+          arrived: what nodes have sent, as all know it after the round, shape (nodes, dim).
+          active: who takes part, bool, shape (nodes,).
+        """
+        return edges
 
     def known(self, state: Any) -> jax.Array:
         """Return what nodes sent as everybody knows it, shape (nodes, dim)."""
@@ -200,34 +261,14 @@ class GraphSolver:
         models = self.message(nodes)
         return self.exchange.init_up(key, models, receivers=len(models))._replace(last=models)
 
-    def _send(self, channel: Any, nodes: Any, active: jax.Array, info: RoundInfo) -> Any:
-        """Return the exchange after those that take part have sent their messages."""
-        if self.exchange.plain:
-            return channel
-        sent = self.message(nodes)
-        return self.exchange.send_up(info.key, info.index, channel, sent, active)[1]
-
-    def _hear(
-        self, graph: Graph, state: GraphState, active: jax.Array, info: RoundInfo
-    ) -> tuple[Heard, Any]:
-        """Return the input of the nodes of a round, and the exchange."""
-        channel, mean, apart = state.exchange, (), ()
-        if self.speaks_first:
-            channel, graph = (
-                self._send(channel, state.nodes, active, info),
-                among_present(graph, active),
-            )
-        known = self._known(state.nodes, channel)
-        if self.mixes:
-            weights = metropolis_weights(graph).astype(known.dtype)
-            if self._averages:
-                apart = graph.divergence(weights[:, None] * graph.difference(known))
-                mean = known - apart
-            else:
-                mean = self._aggregated(graph, weights, known, channel.last, active)
-                apart, channel = known - mean, channel._replace(last=mean)
-        gathered = self.gather(graph, state.edges, known)
-        return Heard(known, mean, apart, gathered, graph.degrees), channel
+    def _send(
+        self, graph: Graph, edges: Any, channel: Any, nodes: Any, active: jax.Array, info: RoundInfo
+    ) -> tuple[Any, Any]:
+        """Return what has arrived once those that take part have sent, and the exchange."""
+        if not self.exchange.plain:
+            sent = self.message(nodes)
+            _, channel = self.exchange.send_up(info.key, info.index, channel, sent, active)
+        return self._known(nodes, channel), channel
 
     def _aggregated(self, graph, weights, known, last, active) -> jax.Array:
         """Return the aggregator in the place of `W x^`; the absent keep what they made last.
@@ -244,15 +285,6 @@ class GraphSolver:
             jnp.concatenate([heads, tails, nodes]),
         )
         return where_active(active, made, last)
-
-    def _tell(
-        self, graph: Graph, state: GraphState, nodes: Any, heard: Heard, active, info: RoundInfo
-    ) -> tuple[Any, Any]:
-        """Return the edges after a round, and the exchange."""
-        channel = state.exchange
-        return state.edges, channel if self.speaks_first else self._send(
-            channel, nodes, active, info
-        )
 
 
 class FlowSolver(GraphSolver):
@@ -280,16 +312,15 @@ class FlowSolver(GraphSolver):
         """
         raise NotImplementedError
 
-    def _tell(self, graph, state, nodes, heard, active, info) -> tuple[Any, Any]:
-        flows, channel = super()._tell(graph, state, nodes, heard, active, info)
-        ahead = computed_once(self.ahead(heard.known, self._known(nodes, channel)))
+    def tell(self, graph, edges, heard, arrived, active) -> jax.Array:
+        """Return the flows after a round; they stay where one end is absent."""
+        ahead = computed_once(self.ahead(heard.known, arrived))
 
         def update(flows, heads, tails, weights):
             moved = self.edge(flows, edge_difference(ahead, heads, tails), weights)
             return where_active(_both(active, heads, tails), moved, flows)
 
-        edges = (graph.heads, graph.tails, graph.weights)
-        return replace_rows(update, flows, edges, self), channel
+        return replace_rows(update, edges, (graph.heads, graph.tails, graph.weights), self)
 
 
 class LetterSolver(GraphSolver):
@@ -315,41 +346,47 @@ class LetterSolver(GraphSolver):
         raise NotImplementedError
 
     def _open(self, graph, nodes, edges, key) -> ChannelState:
-        models, ends = self.message(nodes), _ends(graph)
+        models, ends = self.message(nodes), ends_of(graph)
         first = self.letter(models[ends], edges).reshape(-1, models.shape[-1])
         byzantine = self.exchange.byzantine(key, graph.num_nodes)[ends].reshape(-1)
         channel = self.exchange.init_up(key, first, receivers=graph.num_nodes, byzantine=byzantine)
         return channel._replace(last=models)
 
-    def _hear(self, graph, state, active, info) -> tuple[Heard, Any]:
-        letters, channel, degrees = state.edges, state.exchange, graph.degrees
+    def hear(self, graph, edges, known, last, active) -> tuple[Heard, Any]:
+        """Return the input of the nodes of a round, of the letters (edges, 2, dim)."""
         if self._averages:
-            there = jnp.where(graph.present[:, None, None], letters, 0)
+            there = jnp.where(graph.present[:, None, None], edges, 0)
             number = graph.num_nodes
             sums = segment_sum(there[:, 0], graph.heads, number, indices_are_sorted=True)
             sums = sums + segment_sum(there[:, 1], graph.tails, number)
-            mean = sums / jnp.maximum(degrees, 1).astype(letters.dtype)[:, None]
+            mean = sums / jnp.maximum(graph.degrees, 1).astype(edges.dtype)[:, None]
         else:
-            votes = jnp.repeat(graph.present.astype(letters.dtype), 2)
-            flat = letters.reshape(-1, letters.shape[-1])
-            made = self.exchange.aggregate(flat, votes, channel.last, _ends(graph).reshape(-1))
-            mean = where_active(active, made, channel.last)
-            channel = channel._replace(last=mean)
-        gathered = self.gather(graph, letters, ())
-        return Heard((), mean, (), gathered, degrees), channel
+            votes = jnp.repeat(graph.present.astype(edges.dtype), 2)
+            flat = edges.reshape(-1, edges.shape[-1])
+            made = self.exchange.aggregate(flat, votes, last, ends_of(graph).reshape(-1))
+            mean = last = where_active(active, made, last)
+        return Heard((), mean, (), self.gather(graph, edges, ()), graph.degrees), last
 
-    def _tell(self, graph, state, nodes, heard, active, info) -> tuple[Any, Any]:
-        letters = state.edges
-        sent, sending, channel = self._delivered(graph, state, nodes, active, info)
-        moved = self.edge(letters, sent[:, ::-1])
-        return where_active(sending[:, ::-1], moved, letters), channel
+    def tell(self, graph, edges, heard, arrived, active) -> jax.Array:
+        """Return the letters after a round.
 
-    def _delivered(self, graph, state, nodes, active, info) -> tuple[jax.Array, jax.Array, Any]:
-        """Return the letters that leave the ends of edges, as they arrive; which; the exchange."""
-        channel, ends = state.exchange, _ends(graph)
-        sent, sending = self.letter(self.message(nodes)[ends], state.edges), active[ends]
+        Args:
+          graph: whose edges these are.
+          edges: the letters before, shape (edges, 2, dim).
+          heard: the input of the nodes.
+          arrived: the letters as they leave the ends of edges, shape (edges, 2, dim), and which of
+            them arrive, bool, shape (edges, 2).
+          active: who takes part, bool, shape (nodes,).
+        """
+        sent, there = arrived
+        return where_active(there[:, ::-1], self.edge(edges, sent[:, ::-1]), edges)
+
+    def _send(self, graph, edges, channel, nodes, active, info) -> tuple[Any, Any]:
+        """Return the letters that leave the ends of edges and which arrive, and the exchange."""
+        ends = ends_of(graph)
+        sent, sending = self.letter(self.message(nodes)[ends], edges), active[ends]
         if self.exchange.plain:
-            return sent, sending, channel
+            return (sent, sending), channel
         delivery, channel = self.exchange.send_up(
             info.key,
             info.index,
@@ -358,7 +395,7 @@ class LetterSolver(GraphSolver):
             (sending & graph.present[:, None]).reshape(-1),
         )
         arrived = delivery.arrived.reshape(sending.shape)
-        return delivery.values.reshape(sent.shape), arrived, channel
+        return (delivery.values.reshape(sent.shape), arrived), channel
 
 
 def among_present(graph: Graph, active: jax.Array) -> Graph:
@@ -377,6 +414,6 @@ def to_neighbours(**reasons: str) -> Any:
     return exchanged(up_alone="nodes of a graph have no server above them", **reasons)
 
 
-def _ends(graph: Graph) -> jax.Array:
+def ends_of(graph: Graph) -> jax.Array:
     """Return the nodes at the two ends of every edge, shape (edges, 2)."""
     return jnp.stack([graph.heads, graph.tails], 1)

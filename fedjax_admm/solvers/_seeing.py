@@ -80,7 +80,7 @@ def watching(solver: Any, index: jax.Array | None = None) -> Any:
       solver: with one server.
       index: the number of the round, shape (), int32; of no account before the first one.
     """
-    if not (solver.watches and seeing(solver)):
+    if not seeing(solver):
         return solver
     kind = type(solver)
     watched = object.__new__(type(kind.__name__, (_Watching, kind), {}))

@@ -23,13 +23,12 @@ through the exchange, and counts messages and their numbers.
 
 import math
 from collections.abc import Callable
-from typing import Any, ClassVar, NamedTuple, TypeVar
+from typing import Any, ClassVar, TypeVar
 
 import jax
 import jax.numpy as jnp
 from jax.interpreters.partial_eval import dce_jaxpr
 
-from fedjax_admm._linear_algebra import compensated_sum
 from fedjax_admm.capabilities import (
     Access,
     OnStar,
@@ -40,11 +39,16 @@ from fedjax_admm.capabilities import (
     numbers_in_states,
     shaped,
 )
-from fedjax_admm.messages import Exchange, Identity, at_rows, put_rows
+from fedjax_admm.messages import Exchange, at_rows, put_rows
 from fedjax_admm.participation import where_active
 from fedjax_admm.protocol import RoundInfo
 from fedjax_admm.solvers._declared import at_round, filled, open_fields
-from fedjax_admm.solvers._gradients import check_curvature_known, copies, largest_curvature
+from fedjax_admm.solvers._gradients import (
+    check_curvature_known,
+    copies,
+    curvature_alone,
+    largest_curvature,
+)
 from fedjax_admm.solvers._messages import (
     ExchangeState,
     Memory,
@@ -53,54 +57,27 @@ from fedjax_admm.solvers._messages import (
     StarState,
     Upload,
     add_up,
-    at_groups,
-    beside,
-    is_per_client,
-    known_uploads,
-    over,
     parts,
-    stacked,
-    times,
-    weighted,
 )
 from fedjax_admm.solvers._seeing import check_sights, watching
+from fedjax_admm.solvers._star_messages import Round, StarMessages
 from fedjax_admm.traffic import Traffic
 
 Clients = TypeVar("Clients")
 
 
-class _Round(NamedTuple):
-    """Who takes part in a round."""
-
-    info: RoundInfo
-    rows: jax.Array | None  # shape=(drawn,), int32: which clients are computed; all if None
-    active: jax.Array  # bool, of the clients that are computed: who takes part
-    sending: jax.Array  # bool, likewise: who takes part and sends
-    num_clients: int
-
-
-class StarSolver:
+class StarSolver(StarMessages):
     """A solver as the roles of its clients and its server; see the module's docstring."""
-
-    exchange: Exchange = Exchange()
 
     requires: ClassVar[tuple[type, ...]] = (OnStar,)  # and what parts of the solver require
     replies: ClassVar[bool] = False  # the clients read after the server's step, not before theirs
     uploads_first: ClassVar[bool] = False  # the server takes a step before the first round
     obeys_access: ClassVar[bool] = False  # clients whose data are not accessible are silent
-    hears_changes: ClassVar[bool] = False  # the server reads `Received.changes`
     steps_always: ClassVar[bool] = False  # the server takes a step in rounds of nobody, too
-    watches: ClassVar[bool] = True  # clients keep what schedules see, if any does
-    compensates: ClassVar[bool] = False  # sums of uploads keep what rounding cuts off
 
     @property
     def fixed_weights(self) -> bool:
         """Return whether the weights of uploads never change; a part of the structure."""
-        return False
-
-    @property
-    def looks_at_each(self) -> bool:
-        """Return whether the server reads `Received.known`; a part of the structure."""
         return False
 
     # The roles.
@@ -168,14 +145,6 @@ class StarSolver:
         """Return the clients after they have read the broadcast at the end of a round."""
         return clients
 
-    def coin(self, key: jax.Array, /) -> tuple[jax.Array | None, jax.Array]:
-        """Return whether messages are sent in a round, None for always, and the remaining key."""
-        return None, key
-
-    def groups(self) -> int | None:
-        """Return the number of the server's models where messages are for one of several."""
-        return None
-
     def first_model(self, problem: Any, key: jax.Array, /) -> jax.Array:
         """Return the model before the first round, shape (dim,); the key is that of `init`."""
         return first_model(problem)
@@ -203,55 +172,131 @@ class StarSolver:
 
     def init(self, problem: Any, key: jax.Array) -> StarState:
         """Return the state before the first round."""
-        model, exchange = self.first_model(problem, key), self.exchange
+        model = self.first_model(problem, key)
         curvature = jnp.ones((), model.dtype)
         if open_fields(self):
             curvature = largest_curvature(problem, model)
-        solver = watching(filled(self, curvature))
+        solver = self.at(curvature)
         clients, said = started(solver, problem, model, key)
-        server, upload = solver.start_server(model, problem.num_clients), solver.upload(clients)
-        shared, _ = parts(solver.broadcast(server))  # what clients know before the first round
-        sums, weight = add_up(upload, problem.num_clients, model.dtype)
+        upload = solver.upload(clients)
         if self.uploads_first:
             clients = averaged_states(problem, clients, None, jnp.ones(problem.num_clients, bool))
-            number = jnp.asarray(problem.num_clients, jnp.int32)
+        state = self.init_with(model, curvature, said, upload, problem.num_clients, key)
+        return state._replace(clients=clients)
+
+    def step(self, problem: Any, state: StarState, info: RoundInfo) -> StarState:
+        """Return the state after one round."""
+        solver = self.at(state.curvature, info.index)
+        rows, present = self.computed(problem, info)
+        active = info.active & problem.accessible if self.respects_access(problem) else info.active
+        own, active = at_rows(rows, (state.clients, active))
+        now = self._now(info, rows, active, problem.num_clients)
+
+        received, memory = (), state.exchange
+        if not self.replies:
+            received, memory = self._down(memory, solver.broadcast(state.server), active, now)
+        new, said = solver.client(present, own, received, now.info.key)
+        if self.exchange.plain:
+            clients = put_rows(rows, active, new, state.clients)
+            uploads = (solver.upload(own), solver.upload(new), solver.upload(clients))
+            heard, memory = solver._up(memory, *uploads, said, now)
+        else:
+            sent = solver._send(memory, solver.upload(new), said, now)
+            decoded = solver.apply_decoded(new, tuple(delivery.coded for delivery, _ in sent))
+            # Byzantine clients skip this correction.
+            new = where_active(now.sending & ~sent[0][0].byzantine, decoded, new)
+            clients = put_rows(rows, active, new, state.clients)
+            heard, memory = solver._exchanged_up(memory, sent, said, now)
+        clients = averaged_states(problem, clients, rows, now.sending)
+        server, answer, memory = solver._serve(state.server, heard, memory, now)
+        if self.replies:
+            replied = solver.reply(at_rows(rows, clients), answer)
+            clients = put_rows(rows, now.sending, replied, clients)
+        return state._replace(server=server, clients=clients, exchange=memory)
+
+    # The parts of it, for clients that are elsewhere.
+
+    def at(self, curvature: jax.Array, index: jax.Array | None = None) -> Any:
+        """Return the solver whose roles clients play in a round, or before the first one.
+
+        Args:
+          curvature: of the losses, shape (), from which open numbers follow.
+          index: of the round, shape (), int32.
+        """
+        solver = filled(self, curvature)
+        return watching(solver if index is None else at_round(solver, index), index)
+
+    def own_curvature(
+        self, problem: Any, key: jax.Array, number: int, num_clients: int
+    ) -> jax.Array:
+        """Return the estimate of one client for `as_curvature`, shape ().
+
+        Args:
+          problem: of this client alone.
+          key: of `init`.
+          number: which client it is, from 0.
+          num_clients: how many there are in all.
+        """
+        return curvature_alone(self, problem, self.first_model(problem, key), number, num_clients)
+
+    def init_with(
+        self,
+        model: jax.Array,
+        curvature: jax.Array,
+        said: RoundMessage,
+        upload: Upload,
+        num_clients: int,
+        key: jax.Array,
+    ) -> StarState:
+        """Return the state before the first round of clients that have sent these messages.
+
+        Args:
+          model: the first one, shape (dim,).
+          curvature: shape ().
+          said: stacked over the clients.
+          upload: stacked over the clients; it takes their place in the state.
+          num_clients: how many there are.
+          key: of `init`.
+        """
+        solver, exchange = filled(self, curvature), self.exchange
+        server = solver.start_server(model, num_clients)
+        shared, _ = parts(solver.broadcast(server))  # what clients know before the first round
+        sums, weight = add_up(upload, num_clients, model.dtype)
+        if self.uploads_first:
+            number = jnp.asarray(num_clients, jnp.int32)
             means = tuple(total / weight for total in sums)
-            first = Received(means, (), number, weight, problem.num_clients)
+            first = Received(means, (), number, weight, num_clients)
             server = solver.server(server, first, None)
         if exchange.plain:
             known = upload if self.has_coin() else ()
             lost = tuple(map(jnp.zeros_like, sums)) if self.compensates else ()
-            return StarState(server, clients, curvature, Memory(sums, weight, known, lost))
+            return StarState(server, upload, curvature, Memory(sums, weight, known, lost))
         start = init_exchange(exchange, key, said, upload, shared, self.groups() or 1)
-        return StarState(server, clients, curvature, start)
+        return StarState(server, upload, curvature, start)
 
-    def step(self, problem: Any, state: StarState, info: RoundInfo) -> StarState:
-        """Return the state after one round."""
-        solver, memory = at_round(filled(self, state.curvature), info.index), state.exchange
-        solver = watching(solver, info.index)
-        rows, present = self.computed(problem, info)
-        talks, key = self.coin(info.key)
-        active = info.active & problem.accessible if self.respects_access(problem) else info.active
-        own, active = at_rows(rows, (state.clients, active))
-        sending = active if talks is None else active & talks
-        now = _Round(info._replace(key=key), rows, active, sending, problem.num_clients)
+    def step_with(
+        self, state: StarState, said: RoundMessage, upload: Upload, info: RoundInfo
+    ) -> StarState:
+        """Return the state after a round in which clients have sent these messages.
 
-        received = ()
+        Args:
+          state: of `init_with`, with the last upload of every client.
+          said: stacked over all clients; of those who are absent it does not count.
+          upload: likewise.
+          info: of the round.
+        """
+        solver = at_round(filled(self, state.curvature), info.index)
+        now, memory = self._now(info, None, info.active, info.active.shape[0]), state.exchange
         if not self.replies:
-            received, memory = self._down(memory, solver.broadcast(state.server), active, now)
-        new, said = solver.client(present, own, received, key)
-        up = solver._up if self.exchange.plain else solver._exchanged_up
-        clients, heard, memory = up(memory, state.clients, own, new, said, now)
-        clients = averaged_states(problem, clients, rows, sending)
-        server = solver.server(state.server, heard, now.info)
-        if not self.steps_always:
-            somebody = jnp.any(heard.number > 0)
-            server = jax.tree.map(lambda a, b: jnp.where(somebody, a, b), server, state.server)
-        if self.replies:
-            answer, memory = self._down(memory, solver.broadcast(server), sending, now)
-            replied = solver.reply(at_rows(rows, clients), answer)
-            clients = put_rows(rows, sending, replied, clients)
-        return state._replace(server=server, clients=clients, exchange=memory)
+            _, memory = self._down(memory, solver.broadcast(state.server), info.active, now)
+        known = where_active(now.sending, upload, state.clients)
+        if self.exchange.plain:
+            heard, memory = solver._up(memory, state.clients, upload, known, said, now)
+        else:
+            sent = solver._send(memory, upload, said, now)
+            heard, memory = solver._exchanged_up(memory, sent, said, now)
+        server, _, memory = solver._serve(state.server, heard, memory, now)
+        return state._replace(server=server, clients=known, exchange=memory)
 
     def estimate(self, state: StarState) -> jax.Array:
         """Return the server's model."""
@@ -302,7 +347,7 @@ class StarSolver:
             solver = watching(at_round(filled(self, state.curvature), info.index), info.index)
             rows, present = solver.computed(problem, info)
             clients, active = at_rows(rows, (state.clients, info.active))
-            now = _Round(info, rows, active, active, problem.num_clients)
+            now = Round(info, rows, active, active, problem.num_clients)
             arrives, _ = solver._down(state.exchange, sends, active, now)
             new, said = solver.client(present, clients, () if self.replies else arrives, key)
             return solver.reply(new, arrives) if self.replies else (new, said)
@@ -317,128 +362,18 @@ class StarSolver:
             for (path, leaf), is_read in zip(jax.tree.leaves_with_path(sends), used, strict=False)
         }
 
-    # The way of messages.
-
-    @property
-    def reads_exactly(self) -> bool:
-        """Return whether clients read what the server sends; a part of the structure."""
-        return isinstance(self.exchange.down, Identity)
-
-    def has_coin(self) -> bool:
-        return type(self).coin is not StarSolver.coin
-
     def respects_access(self, problem: Any) -> bool:
         return self.obeys_access and has(problem, Access)
 
-    def _down(self, memory: Any, sends: Any, reads: jax.Array, now: _Round) -> tuple[Any, Any]:
-        """Return the broadcast as clients read it, stacked over them, and the memory."""
-        leaves, structure = jax.tree.flatten(sends, is_leaf=is_per_client)
-        shared, _ = parts(sends)
-        if self.exchange.plain:
-            arrive = [stacked(leaf, len(reads)) for leaf in shared]
-        else:
-            arrive, down = self.exchange.send_down(
-                now.info.key, memory.down, shared, reads, now.num_clients, now.rows
-            )
-            memory = memory._replace(down=down)
-        arriving = iter(arrive)
-        read = [at_rows(now.rows, x.rows) if is_per_client(x) else next(arriving) for x in leaves]
-        return jax.tree.unflatten(structure, read), memory
-
-    def _up(self, memory, clients, own, new, said: RoundMessage, now: _Round):
-        """Return all clients, what the server receives as it was sent, and the memory."""
-        rows, sending = now.rows, now.sending
-        clients = put_rows(rows, now.active, new, clients)
-        groups = said.groups, self.groups()
-        number = at_groups(sending, *groups)
-        sums = tuple(at_groups(value, *groups, sending) for value in said.values)
-        after, known = self.upload(new), memory.known
-        before = at_rows(rows, known) if self.has_coin() else self.upload(own)
-        if self.has_coin():
-            known = put_rows(rows, sending, after, known)
-        every = known if self.has_coin() else self.upload(clients)
-        lost = memory.lost
-        if rows is None:
-            totals, weight = add_up(every, now.num_clients, memory.weight.dtype)
-            lost = tuple(map(jnp.zeros_like, lost))
-        else:
-            pairs = zip(weighted(before), weighted(after), strict=True)
-            steps = [at_groups(b - a, None, None, sending) for a, b in pairs]
-            if self.compensates:
-                before_step = zip(memory.sums, lost, strict=True)
-                totals, lost = zip(*map(compensated_sum, before_step, steps), strict=True)
-            else:
-                totals = tuple(map(jnp.add, memory.sums, steps))
-            weight = memory.weight
-            if after.weights is not None and before.weights is not None:
-                weight += at_groups(after.weights - before.weights, None, None, sending)
-        changes = ()
-        if self.hears_changes:
-            pairs = zip(before.values, after.values, strict=True)
-            changes = tuple(over(at_groups(b - a, None, None, sending), number) for a, b in pairs)
-        exact = tuple(map(jnp.add, totals, lost)) if lost else totals
-        received = Received(
-            (*(over(total, number) for total in sums), *(total / weight for total in exact)),
-            sums,
-            number,
-            weight,
-            now.num_clients,
-            known_uploads(every.values, every.weights, now.num_clients)
-            if self.looks_at_each
-            else (),
-            changes,
-            beside(said, sending),
-        )
-        return clients, received, Memory(totals, weight, known, lost)
-
-    def _exchanged_up(self, memory, clients, own, new, said: RoundMessage, now: _Round):
-        """Return all clients, what the server receives through the exchange, and the memory."""
-        exchange, info, rows, sending = self.exchange, now.info, now.rows, now.sending
-        upload, count = self.upload(new), len(said.values)
-        # The group of a message travels as its weight: a message said has no other.
-        groups = None if said.groups is None else said.groups.astype(said.values[0].dtype)
-        weights = [groups] * count + [upload.weights] * len(upload.values)
-        messages = zip((*said.values, *upload.values), weights, memory.up, strict=True)
-        sent = [
-            exchange.send_up(info.key, info.index, channel, value, sending, weight, rows, part)
-            for part, (value, weight, channel) in enumerate(messages)
-        ]
-        decoded = self.apply_decoded(new, tuple(delivery.coded for delivery, _ in sent))
-        # Byzantine clients skip this correction.
-        new = where_active(sending & ~sent[0][0].byzantine, decoded, new)
-        clients = put_rows(rows, now.active, new, clients)
-
-        arrived = sent[0][0].arrived
-        groups = sent[0][0].weights.astype(jnp.int32) if said.groups is not None else None
-        number = at_groups(arrived, groups, self.groups())
-        means, changes, up = [], [], []
-        for part, (delivery, channel) in enumerate(sent):
-            if part < count:
-                heard = arrived.astype(delivery.values.dtype)
-                last = exchange.aggregate(delivery.values, heard, channel.last, groups)
-            else:
-                last = exchange.aggregate(channel.known, channel.weights, channel.last)
-                if self.hears_changes:
-                    moved = channel.known - memory.up[part].known
-                    there = arrived
-                    if rows is not None and not channel.transit:
-                        there = jnp.zeros(now.num_clients, bool).at[rows].set(arrived)
-                    none = jnp.zeros_like(last)
-                    changes.append(exchange.aggregate(moved, there, none)[0])
-            means.append(last if part < count and groups is not None else last[0])
-            up.append(channel._replace(last=last))
-        last = up[-1]
-        received = Received(
-            tuple(means),
-            tuple(times(mean, number) for mean in means[:count]),
-            number,
-            jnp.sum(last.weights),
-            now.num_clients,
-            (*(channel.known for channel in up[count:]), last.weights),
-            tuple(changes),
-            beside(said, sending),
-        )
-        return clients, received, ExchangeState(tuple(up), memory.down)
+    def _serve(self, server: Any, heard: Received, memory: Any, now: Round) -> tuple[Any, ...]:
+        """Return the server after a round, its answer where it replies, and the memory."""
+        after, answer = self.server(server, heard, now.info), ()
+        if not self.steps_always:
+            somebody = jnp.any(heard.number > 0)
+            after = jax.tree.map(lambda a, b: jnp.where(somebody, a, b), after, server)
+        if self.replies:
+            answer, memory = self._down(memory, self.broadcast(after), now.sending, now)
+        return after, answer, memory
 
 
 def started(solver: StarSolver, problem: Any, model: jax.Array, key: jax.Array) -> Any:
