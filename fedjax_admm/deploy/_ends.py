@@ -8,16 +8,9 @@ import jax.numpy as jnp
 from fedjax_admm._checks import InputError, instance
 from fedjax_admm._run._keys import init_key
 from fedjax_admm.capabilities import first_model
-from fedjax_admm.deploy._client import Client
-from fedjax_admm.deploy._links import STAR
-from fedjax_admm.deploy._server import Server
-from fedjax_admm.deploy.graph._ego import GRAPH
-from fedjax_admm.deploy.graph._node import Node
-from fedjax_admm.deploy.graph._relay import Relay
-from fedjax_admm.deploy.tree._clients import TreeClient
-from fedjax_admm.deploy.tree._middle import Middle
-from fedjax_admm.deploy.tree._nodes import TREE
-from fedjax_admm.deploy.tree._servers import TreeServer
+from fedjax_admm.deploy._graph import GRAPH, Node, Relay
+from fedjax_admm.deploy._star import STAR, Client, Server
+from fedjax_admm.deploy._tree import TREE, Middle, TreeClient, TreeServer
 from fedjax_admm.graphs import Graph
 from fedjax_admm.trees import Tree, check_clients
 

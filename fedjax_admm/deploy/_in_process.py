@@ -11,7 +11,7 @@ from fedjax_admm._checks import InputError, count
 from fedjax_admm.deploy._asking import Answer, Ask, ask_all, ask_round
 from fedjax_admm.deploy._messages import MessageError, index_of
 from fedjax_admm.deploy._study import Study
-from fedjax_admm.deploy.tree._middle import Children
+from fedjax_admm.deploy._tree import Children
 
 
 class Deployment(NamedTuple):

@@ -20,8 +20,9 @@ import hmac
 import re
 import struct
 import zlib
-from collections.abc import Collection, Sequence
+from collections.abc import Iterable, Sequence
 from enum import IntEnum
+from itertools import zip_longest
 from typing import Any, NamedTuple
 
 import jax
@@ -125,72 +126,6 @@ def read(data: bytes, kind: Kind, digest: bytes) -> Message:
     return Message(kind, client, index, heard, body)
 
 
-def read_own(data: bytes, kind: Kind, digest: bytes, number: int) -> Message:
-    """Read a message of a kind for one client.
-
-    Raises:
-      MessageError: as `read`, or it is for another client.
-    """
-    message = read(data, kind, digest)
-    if message.client != number:
-        raise MessageError(
-            f"the message is for client {message.client}, but this is client {number}"
-        )
-    return message
-
-
-def check_sender(
-    message: Message,
-    sender: int | None,
-    numbers: Collection[int],
-    index: int,
-    heard: Collection[int],
-) -> None:
-    """Check that a message to a server is due.
-
-    Args:
-      message: of a client.
-      sender: who has sent it, where the transport knows.
-      numbers: those of the clients.
-      index: the round that is open.
-      heard: who has been heard in it.
-
-    Raises:
-      MessageError: it is of an unknown or another client, of another round, or not the first.
-    """
-    client = message.client
-    if client not in numbers:
-        raise MessageError(f"client {client} is none of the {len(numbers)} of this server")
-    if sender not in (None, client):
-        raise MessageError(f"client {sender} has sent a message as client {client}")
-    if message.round != index:
-        raise MessageError(
-            f"the message of client {client} is of round {message.round}, but round {index} is open"
-        )
-    if client in heard:
-        raise MessageError(f"client {client} has been heard in this round already")
-
-
-def check_not_begun(worked: int) -> None:
-    """Check that a client, or a node, that gets its first message has not worked yet.
-
-    Raises:
-      MessageError: it has.
-    """
-    if worked:
-        raise MessageError("the first message has come before, and the rounds have begun")
-
-
-def check_open(message: Message, first: int) -> None:
-    """Check that a message to a client is not of a round before the first that may be open.
-
-    Raises:
-      MessageError: it is.
-    """
-    if message.round < first:
-        raise MessageError(f"round {message.round} is over: the message is an old one")
-
-
 def index_of(data: bytes) -> int:
     """Return the round that a message says, unchecked."""
     return _HEADER.unpack_from(data)[4]
@@ -212,7 +147,7 @@ def digest_of(solver: Any, num_clients: int, key: jax.Array) -> bytes:
     return state.digest()
 
 
-def fields_of(channel: Any, shapes: Sequence[tuple[int, ...]], dtype: Any) -> list[Any]:
+def fields_of(channel: Any, shapes: Iterable[tuple[int, ...]], dtype: Any) -> list[Any]:
     """Return the pytrees of fields of the codes of several arrays.
 
     Numbers have 64 bits in double precision, so that nothing is rounded on the way; `Traffic`
@@ -226,33 +161,52 @@ def fields_of(channel: Any, shapes: Sequence[tuple[int, ...]], dtype: Any) -> li
     return [jax.tree.map(wide, channel.layout(shape)) for shape in shapes]
 
 
-def to_body(fields: Any, values: Any) -> bytes:
+def number(shape: tuple[int, ...], dtype: Any) -> Number:
+    """Return the field of numbers that no channel compresses."""
+    return Number(shape, 8 * jnp.dtype(dtype).itemsize)
+
+
+def bytes_of(fields: Any) -> int:
+    """Return how long the body of a message of these fields is."""
+    return -(-sum(field.bits for field in jax.tree.leaves(fields)) // 8)
+
+
+def to_body(fields: Sequence[Any], values: Any) -> bytes:
     """Return the bits of values, one field after the other without gaps, as bytes."""
-    leaves, structure = jax.tree.flatten(fields)
-    arrays = structure.flatten_up_to(values)
+    leaves, structure = jax.tree.flatten(list(fields))
+    arrays = structure.flatten_up_to(list(values))
     pieces = [field.pack(np.asarray(array)) for field, array in zip(leaves, arrays, strict=True)]
     return np.packbits(np.concatenate([np.zeros(0, np.uint8), *pieces])).tobytes()
 
 
-def from_body(fields: Any, body: bytes, keys: Any) -> Any:
+def from_body(fields: Sequence[Any], body: bytes, keys: Sequence[Any] = ()) -> list[Any]:
     """Return the values, of NumPy arrays; `to_body` undone.
 
     Args:
-      fields: a pytree of them.
+      fields: a list of codes, each a pytree of fields.
       body: what `to_body` returned.
-      keys: for every field the key that both ends share, or None.
+      keys: of the first codes, those that both ends share; the other codes need none.
 
     Raises:
       MessageError: the length does not fit, or a number is not finite.
     """
-    leaves, structure = jax.tree.flatten(fields)
+    leaves, structure = jax.tree.flatten(list(fields))
+    if len(body) != bytes_of(leaves):
+        raise MessageError(f"the body has {len(body)} bytes, but {bytes_of(leaves)} are due")
     sizes = [field.bits for field in leaves]
-    expected = -(-sum(sizes) // 8)
-    if len(body) != expected:
-        raise MessageError(f"the body has {len(body)} bytes, but {expected} are due")
     bits = np.unpackbits(np.frombuffer(body, np.uint8), count=sum(sizes))
-    parts = np.split(bits, np.cumsum(sizes)[:-1])
-    values = [field.unpack(part, key) for field, part, key in zip(leaves, parts, keys, strict=True)]
-    if not all(np.all(np.isfinite(value)) for value in values):
-        raise MessageError("the message holds a number that is not finite")
+    pieces = np.split(bits, np.cumsum(sizes)[:-1])
+    own = [key for code, key in zip_longest(fields, keys) for _ in jax.tree.leaves(code)]
+    values = [field.unpack(part, key) for field, part, key in zip(leaves, pieces, own, strict=True)]
+    check_finite(values)
     return structure.unflatten(values)
+
+
+def check_finite(values: Sequence[Any], words: str = "holds") -> None:
+    """Check that what a message holds, or decodes to, is finite.
+
+    Raises:
+      MessageError: it is not.
+    """
+    if not all(np.all(np.isfinite(value)) for value in values):
+        raise MessageError(f"the message {words} a number that is not finite")

@@ -5,8 +5,8 @@ import time
 from pathlib import Path
 from typing import Any
 
+from fedjax_admm.deploy._graph import Node
 from fedjax_admm.deploy._study import Study
-from fedjax_admm.deploy.graph._node import Node
 
 
 class Site:

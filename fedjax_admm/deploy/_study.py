@@ -13,8 +13,8 @@ import jax.numpy as jnp
 
 from fedjax_admm._checks import InputError, batchable_key, count, finite_array, function_of
 from fedjax_admm.capabilities import OnGraph, Subset, check_capabilities, has
+from fedjax_admm.deploy._ego import problem_of_node
 from fedjax_admm.deploy._ends import ends_of
-from fedjax_admm.deploy.graph._ego import problem_of_node
 from fedjax_admm.devices import row_of
 
 

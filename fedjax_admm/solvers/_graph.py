@@ -47,7 +47,7 @@ from fedjax_admm.messages import ChannelState, Exchange, Mean, at_rows, put_rows
 from fedjax_admm.participation import where_active
 from fedjax_admm.protocol import RoundInfo
 from fedjax_admm.solvers._declared import exchanged, filled, open_fields
-from fedjax_admm.solvers._gradients import copies, curvature_alone, largest_curvature
+from fedjax_admm.solvers._gradients import as_curvature, copies, curvature_alone, largest_curvature
 from fedjax_admm.solvers.graph._blocks import replace_rows
 from fedjax_admm.traffic import Traffic
 
@@ -184,6 +184,8 @@ class GraphSolver:
     def at(self, curvature: jax.Array) -> Any:
         """Return the solver with the numbers that follow from the curvature, shape ()."""
         return filled(self, curvature)
+
+    as_curvature = staticmethod(as_curvature)
 
     def own_curvature(self, problem: Any, number: int, num_nodes: int) -> jax.Array:
         """Return the estimate of one node for `as_curvature`, shape ().

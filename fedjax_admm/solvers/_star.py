@@ -44,6 +44,7 @@ from fedjax_admm.participation import where_active
 from fedjax_admm.protocol import RoundInfo
 from fedjax_admm.solvers._declared import at_round, filled, open_fields
 from fedjax_admm.solvers._gradients import (
+    as_curvature,
     check_curvature_known,
     copies,
     curvature_alone,
@@ -225,6 +226,8 @@ class StarSolver(StarMessages):
         """
         solver = filled(self, curvature)
         return watching(solver if index is None else at_round(solver, index), index)
+
+    as_curvature = staticmethod(as_curvature)
 
     def own_curvature(
         self, problem: Any, key: jax.Array, number: int, num_clients: int

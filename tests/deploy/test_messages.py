@@ -155,7 +155,7 @@ def test_a_round_before_that_of_the_last_work_is_over(problem):
 
 
 def remembered(client):
-    return [*jax.tree.leaves(client._state), *jax.tree.leaves(client._pending), client._heard]
+    return [*jax.tree.leaves(client._states), client._base]
 
 
 @pytest.mark.kin(1)

@@ -7,7 +7,7 @@ import pytest
 
 import fedjax_admm as fa
 from fedjax_admm import deploy, messages, participation, solvers, trees
-from fedjax_admm.deploy.tree._nodes import places
+from fedjax_admm.deploy._tree import places
 
 KEY, PASSES = jax.random.key(3), 2
 TREES = {
@@ -162,7 +162,7 @@ def test_messages_that_do_not_fit_are_refused(double):
     with pytest.raises(deploy.MessageError, match="is for client 5, but this is client 3"):
         nodes[3].work(server.broadcast(5))
     with pytest.raises(deploy.MessageError, match="client 0 is none of the 3 of this server"):
-        server.receive(nodes[0].work(nodes[5].broadcast(0)), 0)
+        server.receive(nodes[0].work(nodes[5].server.broadcast(0)), 0)
     upload = nodes[3].work(server.broadcast(3))
     with pytest.raises(deploy.MessageError, match="client 5 has sent a message as client 3"):
         server.receive(upload, 5)
@@ -175,7 +175,7 @@ def test_messages_that_do_not_fit_are_refused(double):
     elsewhere = trees.from_nested([[0, 3], [2, 4], 1])
     other = deploy.TreeClient(solver, problem.take(jnp.array([0])), 0, elsewhere, KEY)
     with pytest.raises(deploy.MessageError, match="another solver"):
-        other.work(nodes[5].broadcast(0))
+        other.work(nodes[5].server.broadcast(0))
 
 
 class Replayed(deploy.Site):

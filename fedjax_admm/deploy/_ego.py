@@ -21,11 +21,7 @@ from fedjax_admm._run._keys import round_keys
 from fedjax_admm.devices import row_of
 from fedjax_admm.graphs import Graph
 from fedjax_admm.participation import where_active
-from fedjax_admm.solvers._declared import filled
-from fedjax_admm.solvers._gradients import own_curvature
-from fedjax_admm.solvers._graph import GraphSolver, GraphState, Heard, LetterSolver, among_present
-
-GRAPH = (GraphSolver, "a solver on a graph, such as solvers.extra()")
+from fedjax_admm.solvers import GraphState, Heard, LetterSolver, among_present
 
 
 @pytree_dataclass
@@ -80,29 +76,6 @@ class Sent(NamedTuple):
     arrives: jax.Array  # shape=(dim,), or (D, dim) of letters: what the neighbours will read
 
 
-class _Known(NamedTuple):
-    """What stands for the exchange of the harness."""
-
-    known: jax.Array
-    last: jax.Array
-
-
-class _Played:
-    """The way of messages, played by what has arrived."""
-
-    arrived: jax.Array  # shape=(D + 1, dim), or (D, 2, dim) of letters
-
-    def _send(self, channel, nodes, active, info):
-        return channel._replace(known=where_active(active, self.arrived, channel.known))
-
-    def _known(self, nodes, channel):
-        return channel.known
-
-    def _delivered(self, graph, state, nodes, active, info):
-        speaks = active[jnp.stack([graph.heads, graph.tails], 1)]
-        return self.arrived, speaks, state.exchange
-
-
 def neighbours_of(graph: Graph) -> list[np.ndarray]:
     """Return the numbers of the neighbours of every node, in increasing order."""
     there = np.asarray(graph.present)
@@ -149,16 +122,10 @@ def view_of_node(graph: Graph, number: int) -> View:
     return View(heads, tails, weights, graph.num_nodes, degree, mean)
 
 
-@partial(jax.jit, static_argnames="number")
-def curvature(solver, problem, place, *, number):
-    """Return an estimate of the curvature of the node's loss near its first model, shape ()."""
-    return own_curvature(problem, solver.first_models(problem)[0], place, number)
-
-
 @jax.jit
 def first_message(solver, problem, curvature):
     """Return what a node sends before the first round, shape (dim,)."""
-    return _first(filled(solver, curvature), problem)[1]
+    return _first(solver.at(curvature), problem)[1]
 
 
 @jax.jit
@@ -173,7 +140,7 @@ def opened(solver, problem, graph, ego, curvature, models):
       curvature: shape ().
       models: the first messages of all members, shape (D + 1, dim).
     """
-    solver = filled(solver, curvature)
+    solver = solver.at(curvature)
     everyone = jnp.ones(graph.num_nodes, bool)
     edges = solver.start_edges(_view(solver, graph, ego, everyone), models)
     sent, received, known = models[ego.place], models, models
@@ -201,16 +168,14 @@ def said(solver, problem, graph, ego, state, index, key, work_key):
       key: of the run.
       work_key: of the work, where it is not the key of the round.
     """
-    solver = filled(solver, state.curvature)
+    solver = solver.at(state.curvature)
     _, key = round_keys(key, index)
     nodes, last = state.nodes, state.last
     if not solver.speaks_first:
-        player = _player(solver, state.known)
         view = _view(solver, graph, ego, jnp.ones(graph.num_nodes, bool))
         here = jnp.ones(ego.members.shape, bool)
-        heard, channel = player._hear(view, _graph_state(state), here, None)
-        nodes = _worked(player, problem, ego, nodes, heard, key if work_key is None else work_key)
-        last = channel.last
+        heard, last = solver.hear(view, state.edges, state.known, last, here)
+        nodes = _worked(solver, problem, ego, nodes, heard, key if work_key is None else work_key)
     exchange, message = solver.exchange, solver.message(nodes)[0]
     if isinstance(solver, LetterSolver):
         ends = jnp.broadcast_to(message, (*state.edges.shape[:2], *message.shape))
@@ -241,39 +206,34 @@ def ended(solver, problem, graph, ego, state, own, present, arrived, index, key)
       index: of the round, shape (), int32.
       key: of the run.
     """
-    solver = filled(solver, state.curvature)
+    solver = solver.at(state.curvature)
     _, key = round_keys(key, index)
     view, active = _view(solver, graph, ego, present), present[ego.members]
     mine = active[ego.place]
+    nodes, known, last = own.nodes, state.known, jnp.where(mine, own.last, state.last)
     if isinstance(solver, LetterSolver):
         at_head = (ego.ends == 0)[:, None]
         heads, tails = (jnp.where(x, own.arrives, arrived) for x in (at_head, ~at_head))
-        arrived = jnp.stack([heads, tails], 1)
+        there = active[jnp.stack([ego.heads, ego.tails], 1)]
+        arrived = jnp.stack([heads, tails], 1), there
     else:
-        arrived = arrived.at[ego.place].set(own.arrives)
-    player, before = _player(solver, arrived), _graph_state(state)
-    nodes, heard = own.nodes, Heard(state.known, (), (), (), ())
+        arrived = known = where_active(active, arrived.at[ego.place].set(own.arrives), known)
+    heard = Heard(state.known, (), (), (), ())
     if solver.speaks_first:
-        heard, channel = player._hear(view, before, active, None)
-        before = before._replace(exchange=channel)
-        nodes = _worked(player, problem, ego, state.nodes, heard, key)
-    else:
-        kept = jnp.where(mine, own.last, state.last)
-        before = before._replace(exchange=_Known(state.known, kept))
+        heard, last = solver.hear(view, state.edges, known, state.last, active)
+        nodes = _worked(solver, problem, ego, state.nodes, heard, key)
     nodes, up = (
         jax.tree.map(lambda a, b: jnp.where(mine, a, b), new, old)
         for new, old in ((nodes, state.nodes), (own.up, state.up))
     )
-    edges, channel = player._tell(view, before, nodes, heard, active, None)
-    return state._replace(nodes=nodes, edges=edges, known=channel.known, last=channel.last, up=up)
+    edges = solver.tell(view, state.edges, heard, arrived, active)
+    return state._replace(nodes=nodes, edges=edges, known=known, last=last, up=up)
 
 
-@partial(jax.jit, static_argnames=("shape", "dtype"))
-def received(channel, code, held, place, *, shape, dtype):
-    """Return what a code reads, and the memories of the links with that of its link."""
-    mine = jax.tree.map(lambda leaf: leaf[place], held)
-    value, mine = channel.receive(code, mine, shape, dtype)
-    return value, jax.tree.map(lambda leaf, new: leaf.at[place].set(new), held, mine)
+def estimate(solver: Any, ego: Ego, state: NodeState) -> jax.Array:
+    """Return the node's row of the estimate of a run, shape (dim,)."""
+    own = state._replace(known=state.known[ego.place][None])
+    return solver.estimate(GraphState(own.nodes, (), own.curvature, own))[0]
 
 
 @partial(jax.jit, static_argnames="number")
@@ -287,9 +247,9 @@ def _first(solver: Any, problem: Any) -> tuple[Any, jax.Array]:
     return nodes, solver.message(nodes)[0]
 
 
-def _worked(player, problem, ego, nodes, heard, key):
+def _worked(solver, problem, ego, nodes, heard, key):
     own = jax.tree.map(lambda row: row[ego.place][None], heard)
-    return player.node(problem, nodes, own, key)
+    return solver.node(problem, nodes, own, key)
 
 
 def _view(solver: Any, graph: Graph, ego: Ego, active: jax.Array) -> View:
@@ -297,18 +257,6 @@ def _view(solver: Any, graph: Graph, ego: Ego, active: jax.Array) -> View:
     degrees = (among_present(graph, active) if solver.speaks_first else graph).degrees
     parts = (ego.heads, ego.tails, ego.weights, ego.members.shape[0])
     return View(*parts, degrees[ego.members], graph.mean_degree)
-
-
-def _player(solver: Any, arrived: jax.Array) -> Any:
-    """Return the solver as its harness runs it at a node."""
-    player = object.__new__(type("Player", (_Played, type(solver)), {}))
-    player.__dict__.update(vars(solver), arrived=arrived)
-    return player
-
-
-def _graph_state(state: NodeState) -> GraphState:
-    exchange = _Known(state.known, state.last)
-    return GraphState(state.nodes, state.edges, state.curvature, exchange)
 
 
 def _own(letters: jax.Array, ends: jax.Array) -> jax.Array:

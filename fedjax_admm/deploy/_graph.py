@@ -1,0 +1,475 @@
+"""A graph: its nodes, and the relay that forwards messages between neighbours.
+
+A node sends one message for all its neighbours, or a letter for each. What the relay forwards to a
+node is
+
+    first    4 bytes            of which message on: 0 for those before the first round, i + 1 for
+                                those of round i
+    then for each of them, up to those of the round that was closed last:
+    present  ceil(N / 8) bytes  one bit per node: who was heard
+    bodies                      of the neighbours that were heard, in the order of their numbers
+
+All bodies of a solver have one length, which both ends know; those before the first round another.
+"""
+
+import os
+import struct
+from dataclasses import replace
+from functools import cached_property
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from fedjax_admm._checks import InputError, count, finite_array
+from fedjax_admm._run._keys import init_key
+from fedjax_admm.capabilities import check_capabilities
+from fedjax_admm.deploy import _ego as ego
+from fedjax_admm.deploy._endpoint import Child, Parent, check_open, check_own, decoded, restored
+from fedjax_admm.deploy._files import load, save
+from fedjax_admm.deploy._messages import (
+    Kind,
+    Message,
+    MessageError,
+    bytes_of,
+    fields_of,
+    from_body,
+    number,
+    to_body,
+)
+from fedjax_admm.graphs import Graph
+from fedjax_admm.solvers import GraphSolver, LetterSolver
+
+GRAPH = (GraphSolver, "a solver on a graph, such as solvers.extra()")
+_LEDGER = b"privacy ledger"  # of any solver, in the place of a digest
+_FIRST = struct.Struct(">I")
+_CURVATURE = [number((), np.float64)]
+
+
+class Fields(NamedTuple):
+    """What the messages of a graph are on the wire."""
+
+    first: list[Any]  # of a message before the first round
+    code: list[Any]  # of a later one, or of a letter
+    letters: bool  # whether a node sends each neighbour another message
+
+    @classmethod
+    def of(cls, solver: Any, shape: tuple[int, ...], dtype: Any) -> "Fields":
+        """Return the fields of the messages of a solver, for models of a shape."""
+        code = fields_of(solver.exchange.up, [shape], dtype)
+        return cls([number(shape, dtype)], code, isinstance(solver, LetterSolver))
+
+    def length(self, later: bool) -> int:
+        """Return how many bytes reach one neighbour, in a round or before the first one."""
+        return bytes_of(self.code if later else self.first)
+
+
+class Released(NamedTuple):
+    """All releases that have left a node, for `privacy.ledger`.
+
+    A release counts whether or not the relay heard it. The same bytes sent again count once.
+    """
+
+    spent: jax.Array  # shape=(1,): sum of 1 / z_n^2, rounded up
+    releases: jax.Array  # shape=(1,), int32: how many
+    nominal: jax.Array  # shape=(1,), bool: whether gradients were not clipped
+    tails: jax.Array  # shape=(1,): how much the ends of the noise may have added to delta
+
+
+class Node(Child):
+    """One node of a solver on a graph; a relay carries messages between it and its neighbours.
+
+    **Noise** of a private solver is drawn here, from the system's entropy, before a message leaves.
+    The node keeps a ledger of all that has left it, and `work` refuses when the next message would
+    spend more than the plan of the solver's release. `keep_ledger` names a file for it, which
+    outlives the deployment.
+
+    Args:
+      solver: as all nodes and the relay have it, with the same numbers.
+      problem: of this node alone, with the data of one client; its graph is not looked at.
+      number: which node it is, from 0.
+      graph: the whole one, which is public.
+      key: of the run, as all have it. It is no secret.
+      noise_key: of the noise, so that a simulation can draw the same: the n-th release has the key
+        `fold_in(noise_key, n)`, from 1. Whoever knows it reads what the noise hides. If None, the
+        key of every release is drawn from the system's entropy, and nothing keeps it.
+
+    Raises:
+      InputError: the problem has several clients, or not what the solver needs; or the solver is
+        not one of graphs, or simulates what happens in earnest here (an attack, a delay).
+    """
+
+    def __init__(
+        self,
+        solver: GraphSolver,
+        problem: Any,
+        number: int,
+        graph: Graph,
+        key: jax.Array,
+        *,
+        noise_key: jax.Array | None = None,
+    ) -> None:
+        count("number", number, at_least=0, at_most=graph.num_nodes - 1)
+        if not hasattr(problem, "graph"):
+            raise InputError(
+                f"must have a graph, but {type(problem).__name__} has none",
+                argument="problem",
+                value=problem,
+            )
+        check_own(problem)
+        dtype = problem.start.dtype
+        graph = replace(graph, weights=graph.weights.astype(dtype))
+        super().__init__(number, GRAPH, solver, [problem.start], key, graph.num_nodes, graph)
+        self.graph = graph
+        self.problem: Any = replace(problem, graph=ego.view_of_node(graph, number))
+        check_capabilities(solver, self.problem)
+        solver.check(self.problem, 0)
+        self._noise_key = noise_key
+        self._neighbours = ego.neighbours_of(graph)[number]
+        self._ego = ego.ego_of(graph, number)
+        self._shape, self._dtype = problem.start.shape[-1:], dtype
+        self._fields = Fields.of(solver, self._shape, dtype)
+        self._curvature = jnp.ones((), dtype)
+        self._state: ego.NodeState | None = None  # with `_done` messages of every neighbour
+        self._sent: ego.Sent | None = None  # the part of round `_last - 1`
+        self._done = self._last = 0
+        none = jnp.zeros(1, dtype)
+        counts, never = jnp.zeros(1, jnp.int32), jnp.zeros(1, bool)
+        self._released = Released(none, counts, never, none)
+        self._ledger_file: str | os.PathLike[str] | None = None
+        self._private = hasattr(self.solver, "release")
+        self._budget = _budget(self.solver.release, dtype) if self._private else np.inf
+
+    def keep_ledger(self, path: str | os.PathLike[str]) -> None:
+        """Go on with the ledger of a file, and write it there before every message with noise.
+
+        The budget of a node's data is spent once: a later deployment, of this solver or another,
+        goes on with what is in the file.
+
+        Raises:
+          InputError: the file holds no ledger.
+        """
+        if Path(path).exists():
+            leaves, _ = load(path, _LEDGER)
+            pairs = zip(leaves, self._released, strict=True)
+            self._released = Released(*(jnp.asarray(x, old.dtype) for x, old in pairs))
+        self._ledger_file = path
+
+    @property
+    def clients(self) -> Any:
+        """Return what the solver keeps for this node, with one row; None before the first round."""
+        return None if self._state is None else self._state.nodes
+
+    @property
+    def estimate(self) -> jax.Array | None:
+        """Return this node's row of `Run.estimate`, shape (dim,); None before the first round."""
+        return None if self._state is None else ego.estimate(self.solver, self._ego, self._state)
+
+    @property
+    def released(self) -> Released:
+        """Return what has left this node with noise: `privacy.ledger(node.released, delta)`."""
+        return self._released
+
+    def finish(self, data: bytes) -> None:
+        """Read the message after the last round: what neighbours sent in it, and who was heard.
+
+        Raises:
+          MessageError: as `work`.
+        """
+        self._caught_up(self._read(data, Kind.DOWN), self._last)
+
+    @property
+    def _worked(self) -> int:
+        return self._last
+
+    def _hello(self) -> bytes:
+        known = self.solver.own_curvature(self.problem, self.number, self.num_clients)
+        return to_body(_CURVATURE, [known])
+
+    def _begin(self, body: bytes) -> bytes:
+        (largest,) = from_body(_CURVATURE, body)
+        self._curvature = self.solver.as_curvature(jnp.asarray(largest, self._dtype))
+        first = ego.first_message(self.solver, self.problem, self._curvature)
+        return to_body(self._fields.first, [first])
+
+    def _work(self, message: Message) -> bytes:
+        """Do this node's part of a round.
+
+        Raises:
+          MessageError: as `work`, or the next message would spend more than the privacy budget.
+        """
+        self._caught_up(message, self._done - 1)
+        state, noise_key = self._state, None
+        assert state is not None
+        if self._private:
+            kept = self._released
+            spent = {"spent": kept.spent, "nominal": kept.nominal, "tails": kept.tails}
+            state = state._replace(nodes=state.nodes._replace(**spent))
+            noise_key = self._drawn(int(kept.releases[0]) + 1)
+        sent, codes = ego.said(
+            *(self.solver, self.problem, self.graph, self._ego, state),
+            *(np.int32(message.round), self.key, noise_key),
+        )
+        if self._private:
+            self._pay(sent.nodes)
+        self._sent, self._last = sent, message.round + 1
+        codes = jax.tree.map(np.asarray, codes)
+        rows = range(len(self._neighbours)) if self._fields.letters else [...]
+        return b"".join(
+            to_body(self._fields.code, [jax.tree.map(lambda x, k=k: x[k], codes)]) for k in rows
+        )
+
+    def _caught_up(self, message: Message, first: int) -> None:
+        """Take over all rounds that are closed.
+
+        Raises:
+          MessageError: the message is of a round before the first that may be open, does not fit,
+            or the state is not where the relay thinks it is.
+        """
+        check_open(message, first)
+        begins, rounds = self._unpacked(message)
+        state, done = self._state, self._done
+        if begins > done:
+            raise _unknown(begins - 1)
+        for each, (present, bodies) in enumerate(rounds, begins):
+            if each < done:
+                continue
+            known = self._sent is not None and self._last == each
+            if each and present[self.number] and not known:
+                raise _unknown(each - 1)
+            state = self._ended(state, present, bodies, each - 1)
+        self._state, self._done, self._sent = state, message.round + 1, None
+
+    def _unpacked(self, message: Message) -> tuple[int, list[tuple[np.ndarray, dict[int, bytes]]]]:
+        """Return of which message on there are some, and who was heard in each, with the bodies.
+
+        Raises:
+          MessageError: the length does not fit.
+        """
+        body, index, place, rounds = message.body, message.round, _FIRST.size, []
+        first = _FIRST.unpack_from(body)[0] if len(body) >= place else index + 1
+        width = -(-self.num_clients // 8)
+        for each in range(first, index + 1):
+            mask = np.frombuffer(body[place : place + width], np.uint8)
+            place += width
+            if len(mask) < width:
+                break
+            present = np.unpackbits(mask, count=self.num_clients).astype(bool)
+            length, bodies = self._fields.length(each > 0), {}
+            for i in self._neighbours[present[self._neighbours]].tolist():
+                bodies[i] = body[place : place + length]
+                place += length
+            rounds.append((present, bodies))
+        if place != len(body) or len(rounds) != index + 1 - first:
+            raise MessageError(f"what was forwarded has {len(body)} bytes, which does not fit")
+        return first, rounds
+
+    def _ended(self, state: Any, present: np.ndarray, bodies: dict[int, bytes], index: int) -> Any:
+        """Return the state after a round: of all first messages, -1."""
+        parts = (self.solver, self.problem, self.graph, self._ego)
+        members = self._ego.members[: len(self._neighbours) + 1]
+        if index < 0:
+            models = np.zeros((len(self._ego.members), *self._shape), self._dtype)
+            models[self._ego.place] = ego.first_message(self.solver, self.problem, self._curvature)
+            for sender, body in bodies.items():
+                place = np.searchsorted(members, sender)
+                (models[place],) = from_body(self._fields.first, body)
+            return ego.opened(*parts, self._curvature, models)
+        letters, held = self._fields.letters, state.held
+        places = self._ego.edges if letters else self._ego.members
+        arrived = np.zeros((len(places), *self._shape), self._dtype)
+        codes = 2 * self.graph.num_edges if letters else self.num_clients
+        for sender, body in bodies.items():
+            place = int(np.searchsorted(self._neighbours if letters else members, sender))
+            row = sender
+            if letters:  # a letter has the key of the end from which it comes
+                row = 2 * self._ego.edges[place] + 1 - self._ego.ends[place]
+            key = ego.code_key(self.solver, self.key, np.int32(index), np.int32(row), number=codes)
+            (code,) = from_body(self._fields.code, body, [key])
+            link = jax.tree.map(lambda leaf, k=place: leaf[k], held)
+            channel = self.solver.exchange.up
+            arrived[place], link = decoded(channel, code, link, self._shape, self._dtype)
+            held = jax.tree.map(lambda leaf, new, k=place: leaf.at[k].set(new), held, link)
+        own = self._sent
+        if not present[self.number]:
+            own = jax.tree.map(lambda leaf: np.zeros(leaf.shape, leaf.dtype), self._shapes[1])
+        state = state._replace(held=held)
+        return ego.ended(*parts, state, own, present, arrived, np.int32(index), self.key)
+
+    def _drawn(self, n: int) -> jax.Array:
+        """Return the key of the noise of the n-th release."""
+        if self._noise_key is not None:
+            return jax.random.fold_in(self._noise_key, n)
+        words = np.frombuffer(os.urandom(8), np.uint32)
+        return jax.random.wrap_key_data(jnp.asarray(words), impl="threefry2x32")
+
+    def _pay(self, nodes: Any) -> None:
+        """Write a release into the ledger, before it leaves.
+
+        Raises:
+          MessageError: it would spend more than there is.
+        """
+        spent = float(nodes.spent[0])
+        if spent > self._budget:
+            raise MessageError(
+                f"node {self.number} has spent {float(self._released.spent[0]):.6g} of a privacy "
+                f"budget of {float(self._budget):.6g} (the sum of 1 / z^2) in "
+                f"{int(self._released.releases[0])} releases, and its next message would exceed it"
+            )
+        releases = self._released.releases + 1
+        self._released = Released(nodes.spent, releases, nodes.nominal, nodes.tails)
+        if self._ledger_file is not None:
+            save(self._ledger_file, _LEDGER, self._released, [])
+
+    @cached_property
+    def _shapes(self) -> tuple[Any, Any]:
+        """Return the shapes of the state and of the node's part."""
+        shape = jax.ShapeDtypeStruct
+        models = shape((len(self._ego.members), *self._shape), self._dtype)
+        parts = (self.solver, self.problem, self.graph, self._ego)
+        state = jax.eval_shape(ego.opened, *parts, shape((), self._dtype), models)
+        round_ = (shape((), jnp.int32), self.key, init_key(self.key))
+        return state, jax.eval_shape(ego.said, *parts, state, *round_)[0]
+
+    def _kept(self) -> tuple[Any, list[Any]]:
+        answered = [np.frombuffer(part, np.uint8) for part in self._answered]
+        numbers = [self.number, self._done, self._last, self._sent is not None]
+        return (answered, self._curvature, self._released, self._state, self._sent), numbers
+
+    def _restore(self, leaves: list[np.ndarray], numbers: list[Any]) -> None:
+        saved, done, last, sent = numbers
+        self._check_saved(saved)
+        digest, answer, curvature, *leaves = leaves
+        if self._ledger_file is None:
+            self._released = Released(*map(jnp.asarray, leaves[:4]))
+        leaves = leaves[4:]  # none before the first round
+        if leaves:
+            like = jax.tree.structure(self._shapes if sent else self._shapes[0])
+            states = restored(like, leaves)
+            self._state, self._sent = states if sent else (states, None)
+        self._curvature, self._done, self._last = jnp.asarray(curvature), done, last
+        self._answered = digest.tobytes(), answer.tobytes()
+
+
+class Relay(Parent):
+    """The relay of a solver on a graph: it has neither models nor data, and rounds as a `Server`.
+
+    The relay reads headers, refuses lengths that do not fit and numbers that are not finite, and
+    keeps the bytes until all who need them have them: a node that was absent gets all messages of
+    the rounds that it has missed, in their order, and who was heard in them. Before round 0 it
+    reads one number of each node, the estimate of the curvature.
+
+    Args:
+      solver: as the nodes have it.
+      model: of which the shape (dim,) and the dtype are used.
+      graph: the whole one, which is public.
+      key: of the run, as the nodes have it.
+
+    Raises:
+      InputError: the solver is not one of graphs, or simulates what happens in earnest here (an
+        attack, a delay).
+    """
+
+    def __init__(self, solver: GraphSolver, model: jax.Array, graph: Graph, key: jax.Array) -> None:
+        model = finite_array("model", model, (None,))
+        graph = replace(graph, weights=graph.weights.astype(model.dtype))
+        number = graph.num_nodes
+        super().__init__(range(number), (number,), GRAPH, solver, [model], key, number, graph)
+        self.neighbours = ego.neighbours_of(graph)
+        self._fields = Fields.of(solver, model.shape, model.dtype)
+        # Bodies by sender, of the messages from `_dropped` on: 0 for those before the first round.
+        self._kept_bodies: list[dict[int, bytes]] = []
+        self._dropped = 0
+
+    # `bytes_down` is along edges, which is what `Traffic` counts.
+
+    def _meet(self, message: Message) -> float:
+        return float(from_body(_CURVATURE, message.body)[0])
+
+    def _greet(self, came: dict[int, Any]) -> bytes:
+        return to_body(_CURVATURE, [max(came.values())])
+
+    def _ready(self, message: Message) -> bytes:
+        from_body(self._fields.first, message.body)
+        return message.body
+
+    def _open(self, came: dict[int, Any]) -> None:
+        self._kept_bodies = [came]
+
+    def _receive(self, message: Message) -> bytes:
+        body, length = message.body, self._fields.length(True)
+        due = self._due_of(message.client)
+        if len(body) != due:
+            raise MessageError(f"the body has {len(body)} bytes, but {due} are due")
+        for start in range(0, due, length):
+            # The key of a code tells its places, and not whether its numbers are finite.
+            from_body(self._fields.code, body[start : start + length], [self.key])
+        return body
+
+    def _body(self, client: int) -> bytes:
+        first = self._heard[client]
+        pieces = [_FIRST.pack(first)]
+        for each in range(first, self.round + 1):
+            kept = self._kept_bodies[each - self._dropped]
+            present = self.masks[each - 1] if each else np.ones(self.num_clients, bool)
+            pieces.append(np.packbits(present).tobytes())
+            for sender in self.neighbours[client].tolist():
+                if sender in kept:
+                    pieces.append(self._part(kept[sender], sender, client, each))
+        return b"".join(pieces)
+
+    def _close(self, came: dict[int, Any]) -> np.ndarray:
+        self._kept_bodies.append(came)
+        length = self._fields.length(True)
+        self.bytes_down += sum(length * len(self.neighbours[node]) for node in came)
+        # What all have read is dropped.
+        heard = self._heard | dict.fromkeys(came, self.round + 1)
+        oldest = min(heard.values())
+        self._kept_bodies = self._kept_bodies[oldest - self._dropped :]
+        self._dropped = oldest
+        return np.isin(np.arange(self.num_clients), list(came))
+
+    def _due_of(self, node: int) -> int:
+        """Return how long a node's body of a round is."""
+        each = len(self.neighbours[node]) if self._fields.letters else 1
+        return self._fields.length(True) * each
+
+    def _part(self, body: bytes, sender: int, receiver: int, each: int) -> bytes:
+        """Return what goes from one node to another: all of a message, or a letter of it."""
+        if not (self._fields.letters and each):
+            return body
+        length = self._fields.length(True)
+        place = int(np.searchsorted(self.neighbours[sender], receiver)) * length
+        return body[place : place + length]
+
+    def _pack(self) -> tuple[Any, list[Any]]:
+        kept = [b"".join(bodies[i] for i in sorted(bodies)) for bodies in self._kept_bodies]
+        return [np.frombuffer(each, np.uint8) for each in kept], [self._dropped]
+
+    def _unpack(self, leaves: list[np.ndarray], numbers: list[Any]) -> None:
+        (self._dropped,), self._kept_bodies = numbers, []
+        for each, whole in enumerate(leaves, self._dropped):
+            senders = np.flatnonzero(self.masks[each - 1]).tolist() if each else self.numbers
+            lengths = [self._due_of(i) if each else self._fields.length(False) for i in senders]
+            ends = np.cumsum([0, *lengths])
+            pairs = zip(senders, ends[:-1], ends[1:], strict=True)
+            self._kept_bodies.append({i: whole[a:b].tobytes() for i, a, b in pairs})
+
+
+def _unknown(index: int) -> MessageError:
+    return MessageError(
+        f"the relay has heard this node in round {index}, which its state does not know: resume it "
+        "from its latest file"
+    )
+
+
+def _budget(release: Any, dtype: Any) -> float:
+    """Return what all planned releases spend together, added up as a node adds it up."""
+    if release.rounds is None or not hasattr(release, "costs"):
+        return np.inf
+    total = dtype.type(0)
+    for cost in np.asarray(release.costs(jnp.arange(1, release.rounds + 1)), dtype):
+        total = np.nextafter(total + cost, dtype.type(np.inf))
+    return float(total)

@@ -1,0 +1,498 @@
+"""A star: the server and its clients, which play the two sides of a solver's round.
+
+A message up holds the arrays that a client says, the arrays of its upload, and the numbers beside
+them; a message down the arrays of the broadcast, and then the client's own rows of its parts. Codes
+of the exchange's channels are in the place of arrays. Before the first round a client sends which
+arrays these are, and the first ones exactly.
+"""
+
+import json
+import operator
+from collections.abc import Iterable
+from dataclasses import replace
+from functools import partial
+from typing import Any, NamedTuple
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from fedjax_admm._checks import InputError, count, finite_array
+from fedjax_admm._run._keys import init_key, round_keys
+from fedjax_admm.capabilities import check_capabilities, check_kept
+from fedjax_admm.deploy._endpoint import Child, Parent, check_own, decoded, restored, with_rows
+from fedjax_admm.deploy._messages import (
+    Message,
+    MessageError,
+    fields_of,
+    from_body,
+    number,
+    to_body,
+)
+from fedjax_admm.messages import Identity, Whole
+from fedjax_admm.protocol import RoundInfo
+from fedjax_admm.solvers import PerClient, RoundMessage, StarSolver, Upload
+
+STAR = (StarSolver, "a solver with one server, such as solvers.fed_admm()")
+
+
+class Shapes(NamedTuple):
+    """The arrays that one client sends, and what travels beside them."""
+
+    said: list[tuple[int, ...]]
+    upload: list[tuple[int, ...]]
+    groups: bool  # whether a message is for one of several models
+    beside: bool  # whether a number travels beside what is said
+    weights: bool  # whether an upload has a weight
+
+    @classmethod
+    def of(cls, said: RoundMessage, upload: Upload) -> "Shapes":
+        """Return the shapes of stacked messages."""
+        shapes = ([value.shape[1:] for value in each.values] for each in (said, upload))
+        beside = (said.groups, said.beside, upload.weights)
+        return cls(*shapes, *(each is not None for each in beside))
+
+    @classmethod
+    def read(cls, content: Any) -> "Shapes":
+        """Return the shapes that `_asdict` has made a JSON object.
+
+        Raises:
+          MessageError: it holds none.
+        """
+        try:
+            arrays = [
+                [tuple(map(operator.index, shape)) for shape in content[name]]
+                for name in cls._fields[:2]
+            ]
+            shapes = cls(*arrays, *(bool(content[name]) for name in cls._fields[2:]))
+        except (ValueError, TypeError, KeyError) as error:
+            raise MessageError("the first message does not say which arrays it holds") from error
+        if not shapes.arrays or any(size < 1 for shape in shapes.arrays for size in shape):
+            raise MessageError(f"the first message holds arrays {shapes}, of which some are empty")
+        return shapes
+
+    @property
+    def arrays(self) -> list[tuple[int, ...]]:
+        """Return the shapes of all arrays, in the order of travelling."""
+        return [*self.said, *self.upload]
+
+    def fields(self, channel: Any, dtype: Any) -> list[Any]:
+        """Return what a client's message is on the wire."""
+        beside = [Whole((), 32)] * self.groups + [number((), dtype)] * (self.beside + self.weights)
+        return [*fields_of(channel, self.arrays, dtype), *beside]
+
+    def values(self, said: RoundMessage, upload: Upload) -> list[Any]:
+        """Return messages as the list of what travels."""
+        beside = [said.groups, said.beside, upload.weights if self.weights else None]
+        return [*said.values, *upload.values, *(each for each in beside if each is not None)]
+
+    def messages(self, values: list[Any]) -> tuple[RoundMessage, Upload]:
+        """Return the messages in a list of what travels."""
+        first, last = len(self.said), len(self.arrays)
+        beside = iter(values[last:])
+        groups, number, weights = (next(beside) if here else None for here in self[2:])
+        said = RoundMessage(tuple(values[:first]), groups, number)
+        return said, Upload(tuple(values[first:last]), weights)
+
+    def in_rounds(self, solver: Any) -> "Shapes":
+        """Return what travels in rounds, where weights that never change do not."""
+        return self._replace(weights=self.weights and not solver.fixed_weights)
+
+
+class ClientState(NamedTuple):
+    """What a client remembers between rounds."""
+
+    clients: Any  # of the solver, with one row
+    up: tuple[Any, ...]  # of the channel up at the sender, for every array that it sends
+    down: tuple[Any, ...]  # of the channel down at the receiver, for every array that it reads
+    curvature: jax.Array  # shape=()
+
+
+class Client(Child):
+    """One client of a solver with one server.
+
+    Args:
+      solver: as the server has it, with the same numbers.
+      problem: of this client alone, `num_clients == 1`.
+      number: which client it is, from 0; minibatches and codes are drawn by it.
+      num_clients: how many there are in all.
+      key: of the run, as the server has it. It is no secret.
+
+    Raises:
+      InputError: the problem has several clients, or not what the solver needs; or the solver has
+        no single server, or simulates what happens in earnest here (an attack, a delay).
+    """
+
+    def __init__(
+        self, solver: StarSolver, problem: Any, number: int, num_clients: int, key: jax.Array
+    ) -> None:
+        count("num_clients", num_clients)
+        count("number", number, at_least=0, at_most=num_clients - 1)
+        check_capabilities(solver, problem)
+        check_own(problem)
+        super().__init__(number, STAR, solver, problem, key, num_clients)
+        solver.check(problem, 0)
+        self.problem = problem
+        first = jax.eval_shape(self.solver.first_model, problem, key)
+        self._first, self._dtype = first, first.dtype
+        like, said, upload = jax.eval_shape(
+            self._start, first, jax.ShapeDtypeStruct((), self._dtype)
+        )
+        check_kept(solver, problem, like)
+        if getattr(problem, "average_state", False):
+            raise InputError(
+                "must be False in a deployment, whose messages hold models alone",
+                argument="average_state",
+                value=True,
+                remedy="leave the states private",
+            )
+        self._shapes = Shapes.of(said, upload)
+        broadcast = partial(_first_broadcast, num_clients=num_clients)
+        self._sends = jax.eval_shape(broadcast, self.solver, first)
+
+    @property
+    def clients(self) -> Any:
+        """Return what the solver keeps for this client, with one row; None before `begin`."""
+        return self._states[self._worked].clients if self._states else None
+
+    def _hello(self) -> bytes:
+        key = init_key(self.key)
+        known = self.solver.own_curvature(self.problem, key, self.number, self.num_clients)
+        return to_body([number((), self._dtype)], [known])
+
+    def _begin(self, body: bytes) -> bytes:
+        fields = [number(self._first.shape, self._dtype), number((), self._dtype)]
+        state, said, upload = self._start(*map(jnp.asarray, from_body(fields, body)))
+        self._states = {0: state}
+        values = [value[0] for value in self._shapes.values(said, upload)]
+        body = to_body(self._shapes.fields(Identity(), self._dtype), values)
+        shapes = json.dumps(self._shapes._asdict()).encode()
+        return len(shapes).to_bytes(4) + shapes + body
+
+    def _play(self, message: Message, state: ClientState) -> tuple[ClientState, bytes]:
+        received = ()
+        if not self.solver.replies:
+            received, state = self._received(state, message.body, message.round)
+        state, codes, talks = _work(
+            *(self.solver, self.problem, state, received, np.int32(message.round)),
+            *(self.key, np.int32(self.number)),
+            num_clients=self.num_clients,
+        )
+        shapes = self._shapes.in_rounds(self.solver)
+        fields = shapes.fields(self.solver.exchange.up, self._dtype)
+        return state, to_body(fields, codes) if talks else b""
+
+    def _replied(self, message: Message, state: ClientState) -> ClientState:
+        if not (self.solver.replies and message.body):
+            return state
+        answer, state = self._received(state, message.body, message.heard - 1)
+        return state._replace(clients=_reply(self.solver, state.clients, state.curvature, answer))
+
+    def _received(self, state: ClientState, body: bytes, index: int) -> tuple[Any, ClientState]:
+        """Return a broadcast as it arrives, stacked, and the state with the links down."""
+        keys = _keys_down(
+            *(self.solver, self.key, np.int32(index), np.int32(self.number)),
+            parts=len(state.down),
+            num_clients=self.num_clients,
+        )
+        shared, own = _parts(self._sends)
+        channel = self.solver.exchange.down
+        values = from_body(_fields_down(channel, shared, own, self._dtype), body, keys)
+        arrives, down = [], []
+        for leaf, code, held in zip(shared, values, state.down, strict=False):
+            value, held = decoded(channel, code, held, leaf.shape, leaf.dtype)
+            arrives.append(value)
+            down.append(held)
+        arriving, rows = iter(arrives), iter(values[len(shared) :])
+        leaves, structure = jax.tree.flatten(self._sends, is_leaf=_is_own)
+        read = [np.asarray(next(rows if _is_own(leaf) else arriving))[None] for leaf in leaves]
+        return jax.tree.unflatten(structure, read), state._replace(down=tuple(down))
+
+    def _start(self, model: Any, curvature: Any) -> tuple[ClientState, RoundMessage, Upload]:
+        arguments = (self.solver, self.problem, model, curvature, self.key)
+        return _start(*arguments, num_clients=self.num_clients)
+
+    def _like(self) -> ClientState:
+        curvature = jax.ShapeDtypeStruct((), self._dtype)
+        return jax.eval_shape(self._start, self._first, curvature)[0]
+
+
+class Server(Parent):
+    """The server of a solver with one server; it holds no client's data.
+
+    Args:
+      solver: as the clients have it.
+      model: the first model, shape (dim,).
+      num_clients: how many there are in all.
+      key: of the run, as the clients have it.
+
+    Raises:
+      InputError: the solver has no single server, or simulates what happens in earnest here (an
+        attack, a delay).
+    """
+
+    def __init__(
+        self, solver: StarSolver, model: jax.Array, num_clients: int, key: jax.Array
+    ) -> None:
+        numbers = range(count("num_clients", num_clients))
+        model = finite_array("model", model, (None,))
+        super().__init__(numbers, (num_clients,), STAR, solver, [model], key, num_clients)
+        self.model = model
+        exchange = replace(self.solver.exchange, up=Identity())
+        self._decoding = replace(self.solver, exchange=exchange)  # reads what has been decoded
+        self._shapes: Shapes | None = None
+        self._curvature = jnp.ones((), model.dtype)
+        self._state: Any = None  # of the harness, with the last uploads in the place of clients
+        self._held: Any = ()  # of the channel up at the receiver, stacked over clients
+        self._bodies: dict[int, bytes] = {}  # by client: of this round, or the last answer
+
+    @property
+    def estimate(self) -> jax.Array:
+        """Return the server's model, shape (dim,): `model` before the first round.
+
+        A solver with a model per client keeps those at the clients, as `Client.clients`.
+        """
+        return self.model if self._state is None else self.estimate_of(self._state)
+
+    def estimate_of(self, state: Any) -> jax.Array:
+        """Return the server's model in the state of a simulation, to compare it with `estimate`."""
+        return self.solver.model(state.server)
+
+    # Before the first round.
+
+    def _meet(self, message: Message) -> Any:
+        return from_body([number((), self.model.dtype)], message.body)[0]
+
+    def _greet(self, came: dict[int, Any]) -> bytes:
+        self._curvature = self.solver.as_curvature(jnp.max(jnp.stack([*came.values()])))
+        dtype = self.model.dtype
+        fields = [number(self.model.shape, dtype), number((), dtype)]
+        return to_body(fields, [self.model, self._curvature])
+
+    def _ready(self, message: Message) -> list[Any]:
+        end = 4 + int.from_bytes(message.body[:4])
+        try:
+            content = json.loads(message.body[4:end])
+        except (ValueError, RecursionError) as error:
+            raise MessageError("the first message does not say which arrays it holds") from error
+        shapes = Shapes.read(content)
+        if self._came and shapes != self._shapes:
+            raise MessageError(
+                f"the first message holds arrays {shapes}, but those of others {self._shapes}"
+            )
+        values = from_body(shapes.fields(Identity(), self.model.dtype), message.body[end:])
+        self._check_group(shapes, values)
+        self._shapes = shapes
+        return values
+
+    def _open(self, came: dict[int, Any]) -> None:
+        said, upload = self._stacked(came, self._shapes)
+        self._state, self._held = _open(
+            *(self._decoding, self.solver.exchange.up, self._curvature, self.model),
+            *(said, upload, self.key),
+        )
+
+    # Rounds.
+
+    def _receive(self, message: Message) -> Any:
+        """Return what a client sends in a round, decoded, and what its links remember then."""
+        assert self._shapes is not None
+        arrays, channel = self._shapes.arrays, self.solver.exchange.up
+        talks, keys = _keys_up(
+            *(self.solver, self.key, np.int32(message.round), np.int32(message.client)),
+            parts=len(arrays),
+            num_clients=self.num_clients,
+        )
+        if not talks:
+            if message.body:
+                raise MessageError(f"nothing is sent in round {message.round}")
+            return None
+        shapes, dtype = self._shapes.in_rounds(self.solver), self.model.dtype
+        values = from_body(shapes.fields(channel, dtype), message.body, keys)
+        self._check_group(shapes, values)
+        links = jax.tree.map(lambda leaf: leaf[message.client], self._held)
+        held = []
+        for part, (link, shape) in enumerate(zip(links, arrays, strict=True)):
+            values[part], link = decoded(channel, values[part], link, shape, dtype)
+            held.append(link)
+        return values, tuple(held)
+
+    def _body(self, client: int) -> bytes:
+        if not self.solver.replies and not self._bodies:
+            self._bodies = self._encoded(self._state, self.round, self.numbers)
+        body = self._bodies.get(client, b"")
+        self.bytes_down += len(body)
+        return body
+
+    def _close(self, came: dict[int, Any]) -> np.ndarray:
+        assert self._shapes is not None
+        active = np.isin(np.arange(self.num_clients), list(came))
+        sent = {i: value for i, value in came.items() if value is not None}
+        values = {i: value for i, (value, _) in sent.items()}
+        said, upload = self._stacked(values, self._shapes.in_rounds(self.solver))
+        before, index = self._state, np.int32(self.round)
+        self._state = _step(self._decoding, before, said, upload, active, index, self.key)
+        self._held = with_rows(self._held, {i: held for i, (_, held) in sent.items()})
+        if not self.solver.replies:
+            self._bodies = {}
+        else:
+            self._bodies |= dict.fromkeys(came, b"")
+            if sent:
+                state = self._state._replace(exchange=before.exchange)
+                self._bodies |= self._encoded(state, self.round, sent)
+        return active
+
+    def _encoded(self, state: Any, index: int, clients: Iterable[int]) -> dict[int, bytes]:
+        """Return the broadcast of a state as the bytes of some clients."""
+        codes, own = _codes_down(
+            self.solver, state, np.int32(index), self.key, num_clients=self.num_clients
+        )
+        codes, own = jax.tree.map(np.asarray, (codes, own))
+        shared, parts = _parts(jax.eval_shape(self.solver.broadcast, state.server))
+        fields = _fields_down(self.solver.exchange.down, shared, parts, self.model.dtype)
+        if self.solver.reads_exactly and not own:
+            return dict.fromkeys(clients, to_body(fields, jax.tree.map(lambda x: x[0], codes)))
+        rows = {i: jax.tree.map(lambda x, i=i: x[i], [*codes, *own]) for i in clients}
+        return {i: to_body(fields, row) for i, row in rows.items()}
+
+    def _check_group(self, shapes: Shapes, values: list[Any]) -> None:
+        groups = self.solver.groups()
+        if shapes.groups and groups is not None:
+            group = int(values[len(shapes.arrays)])
+            if not 0 <= group < groups:
+                raise MessageError(f"there is no model {group}, but {groups} from 0 on")
+
+    def _stacked(self, came: dict[int, Any], shapes: Any) -> tuple[RoundMessage, Upload]:
+        """Return what clients send, stacked; zeros for those who are absent."""
+        dtype = self.model.dtype
+        zeros = [np.zeros(shape, dtype) for shape in shapes.arrays]
+        zeros += [np.zeros((), np.int32)] * shapes.groups
+        zeros += [np.zeros((), dtype)] * (shapes.beside + shapes.weights)
+        rows = [came.get(i, zeros) for i in self.numbers]
+        return shapes.messages([np.stack(each) for each in zip(*rows, strict=True)])
+
+    def _pack(self) -> tuple[Any, list[Any]]:
+        assert self._shapes is not None
+        bodies = [np.frombuffer(self._bodies.get(i, b""), np.uint8) for i in self.numbers]
+        return (bodies, self._state, self._held), [self._shapes._asdict()]
+
+    def _unpack(self, leaves: list[np.ndarray], numbers: list[Any]) -> None:
+        self._shapes = Shapes.read(numbers[0])
+        self._bodies = {i: leaves[i].tobytes() for i in self.numbers if len(leaves[i])}
+        self._open({})  # of which the structure is used
+        like = jax.tree.structure((self._state, self._held))
+        self._state, self._held = restored(like, leaves[self.num_clients :])
+
+
+def _is_own(part: Any) -> bool:
+    return isinstance(part, PerClient)
+
+
+def _parts(sends: Any) -> tuple[list[Any], list[Any]]:
+    """Return the arrays of a broadcast that all read alike, and those with a row for each."""
+    leaves = jax.tree.leaves(sends, is_leaf=_is_own)
+    return [x for x in leaves if not _is_own(x)], [x.rows for x in leaves if _is_own(x)]
+
+
+def _fields_down(channel: Any, shared: list[Any], own: list[Any], dtype: Any) -> list[Any]:
+    """Return what the server's message to one client is on the wire."""
+    codes = fields_of(channel, [leaf.shape for leaf in shared], dtype)
+    return [*codes, *(number(rows.shape[1:], dtype) for rows in own)]
+
+
+def _first_broadcast(solver, model, num_clients):
+    solver = solver.at(jnp.ones((), model.dtype))
+    return solver.broadcast(solver.start_server(model, num_clients))
+
+
+def _turn(solver, key, index):
+    """Return whether clients send in a round, and the key of its messages."""
+    talks, key = solver.coin(round_keys(key, index)[1])
+    return jnp.ones((), bool) if talks is None else talks, key
+
+
+@partial(jax.jit, static_argnames="num_clients")
+def _start(solver, problem, model, curvature, key, *, num_clients):
+    """Return the state before the first round, what counts as said, and the first upload."""
+    solver, exchange = solver.at(curvature), solver.exchange
+    clients, said = solver.start_clients(problem, model[None], init_key(key))
+    upload = solver.upload(clients)
+    up = tuple(exchange.up.init(value[0]) for value in (*said.values, *upload.values))
+    shared, _ = _parts(solver.broadcast(solver.start_server(model, num_clients)))
+    down = tuple(exchange.down.listen(leaf) for leaf in shared)
+    return ClientState(clients, up, down, curvature), said, upload
+
+
+@partial(jax.jit, static_argnames="num_clients")
+def _work(solver, problem, state, received, index, key, number, *, num_clients):
+    """Return the state after the work of a round, what travels, and whether it does."""
+    solver, exchange = solver.at(state.curvature, index), solver.exchange
+    talks, key = _turn(solver, key, index)
+    clients, said = solver.client(problem, state.clients, received, key)
+    upload = solver.upload(clients)
+    values = Shapes.of(said, upload).in_rounds(solver).values(said, upload)
+    values, arrive, up = [value[0] for value in values], [], []
+    for part, link in enumerate(state.up):
+        own = exchange.keys_up(key, part, num_clients)[2][number]
+        arrive.append(exchange.up.encode(values[part], link, own)[0][None])
+        values[part], link = exchange.up.send(values[part], link, jax.random.clone(own))
+        up.append(link)
+    after = clients, tuple(up)
+    if not exchange.plain:
+        after = solver.apply_decoded(clients, tuple(arrive)), tuple(up)
+    silent = clients, state.up
+    clients, up = jax.tree.map(lambda a, b: jnp.where(talks, a, b), after, silent)
+    return state._replace(clients=clients, up=up), values, talks
+
+
+@jax.jit
+def _reply(solver, clients, curvature, answer):
+    """Return what the client keeps once it has read the server's answer."""
+    return solver.at(curvature).reply(clients, answer)
+
+
+@partial(jax.jit, static_argnames=("parts", "num_clients"))
+def _keys_down(solver, key, index, number, *, parts, num_clients):
+    """Return the keys of the codes down to a client, one for every array."""
+    _, key = _turn(solver, key, index)
+    return [solver.exchange.keys_down(key, part, num_clients)[number] for part in range(parts)]
+
+
+@partial(jax.jit, static_argnames=("parts", "num_clients"))
+def _keys_up(solver, key, index, number, *, parts, num_clients):
+    """Return whether clients send in a round, and the keys of a client's codes, one per array."""
+    talks, key = _turn(solver, key, index)
+    keys = [solver.exchange.keys_up(key, part, num_clients)[2] for part in range(parts)]
+    return talks, [each[number] for each in keys]
+
+
+@jax.jit
+def _open(solver, channel, curvature, model, said, upload, key):
+    """Return the state before the first round, and what the links up remember."""
+    values = (*said.values, *upload.values)
+    number, held = values[0].shape[0], tuple(jax.vmap(channel.listen)(value) for value in values)
+    return solver.init_with(model, curvature, said, upload, number, init_key(key)), held
+
+
+@jax.jit
+def _step(solver, state, said, upload, active, index, key):
+    """Return the state after a round."""
+    if solver.fixed_weights:
+        upload = upload._replace(weights=state.clients.weights)
+    return solver.step_with(
+        state, said, upload, RoundInfo(index, round_keys(key, index)[1], active)
+    )
+
+
+@partial(jax.jit, static_argnames="num_clients")
+def _codes_down(solver, state, index, key, *, num_clients):
+    """Return the codes of a broadcast, stacked over clients, and the parts with a row for each."""
+    exchange, (_, key) = solver.exchange, _turn(solver, key, index)
+    shared, own = _parts(solver.at(state.curvature).broadcast(state.server))
+    links = [()] * len(shared) if solver.reads_exactly else state.exchange.down
+    codes = []
+    for part, (leaf, link) in enumerate(zip(shared, links, strict=True)):
+        keys = exchange.keys_down(key, part, num_clients)
+        copies = jnp.broadcast_to(leaf, (num_clients, *leaf.shape))
+        codes.append(jax.vmap(exchange.down.send)(copies, link, keys)[0])
+    return codes, own

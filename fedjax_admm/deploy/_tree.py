@@ -1,0 +1,571 @@
+"""A tree: its root, clients, and middle nodes on machines of their own.
+
+Nodes are numbered as the columns of participation masks are: the clients, then the servers level by
+level, without the root. Time counts passes; one work of a child of the root is a round, and one of
+another node is a pass. A node's message to its parent holds its upload, and which nodes below it
+have been heard in the passes of this work.
+
+A middle node is a server of its children and a client of its parent:
+
+    work(data):  reads the parent's model
+                 in every pass:  its children work on its model of before the pass;
+                                 servers(level, nodes, received, above)
+                 returns the upload
+
+A parent that closes a round, or a pass, without a node makes it take its work back, and so do the
+nodes below it: the first message of the next work names the state from which they go on.
+"""
+
+from collections.abc import Callable
+from dataclasses import replace
+from functools import partial
+from typing import Any, NamedTuple
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from fedjax_admm import trees
+from fedjax_admm._checks import finite_array, instance
+from fedjax_admm._run._keys import round_keys
+from fedjax_admm.capabilities import check_capabilities, first_model
+from fedjax_admm.deploy._asking import Ask, Round, ask_all, ask_round
+from fedjax_admm.deploy._endpoint import Child, Parent, check_own, decoded, restored, with_rows
+from fedjax_admm.deploy._messages import Kind, Message, fields_of, from_body, number, to_body
+from fedjax_admm.messages import Flag, Identity
+from fedjax_admm.participation import where_active
+from fedjax_admm.solvers import TreeSolver, TreeUpload
+
+TREE = (TreeSolver, "a solver on a tree, such as solvers.hierarchical_admm(...)")
+
+
+class Place(NamedTuple):
+    """The place of a node with a parent."""
+
+    level: int  # 0 for clients, and from 1 for servers
+    row: int  # among the nodes of the level
+    size: int  # how many nodes the level has
+    parent: int  # its number; -1 for the root
+
+
+class Below(NamedTuple):
+    """What a server remembers of its children, stacked over them."""
+
+    sent: jax.Array  # shape=(children, dim): the last uploads; times the weights where messages
+    # are left as they are
+    weights: jax.Array  # shape=(children,)
+    up: Any  # of the channel up at the receiver
+    down: Any  # of the channel down at the sender
+    last: jax.Array  # shape=(1, dim): what the aggregator returned last
+
+
+class NodeState(NamedTuple):
+    """What a node with a parent remembers."""
+
+    nodes: Any  # of the solver, with one row
+    up: Any  # of the channel up at the sender
+    down: Any  # of the channel down at the receiver
+    below: Any = ()  # of a middle node: Below, and in which pass its children were heard
+
+
+class Links:
+    """The links of a tree: the places of its nodes, the fields of their messages, and their keys.
+
+    Args:
+      solver: on a tree.
+      tree: of `fedjax_admm.trees`.
+      model: of which the shape (dim,) and the dtype are used.
+
+    Raises:
+      InputError: the solver is not one on this tree.
+    """
+
+    def __init__(self, solver: TreeSolver, tree: trees.Tree, model: jax.Array) -> None:
+        instance("solver", solver, *TREE)
+        instance("tree", tree, trees.Tree, "a tree of fedjax_admm.trees")
+        solver.participants(_OnTree(tree))
+        solver.check(_OnTree(tree), 0)
+        self.solver, self.tree, self.places = solver, tree, places(tree)
+        self.shape, self.dtype = model.shape, model.dtype
+        self.under: list[list[int]] = [[] for _ in self.places]  # all nodes below each
+        for i, place in enumerate(self.places):
+            while place.parent >= 0:
+                self.under[place.parent].append(i)
+                place = self.places[place.parent]
+
+    def model(self, channel: Any) -> list[Any]:
+        """Return the fields of a model on its way down."""
+        return fields_of(channel, [self.shape], self.dtype)
+
+    def upload(self, own: int, channel: Any) -> list[Any]:
+        """Return the fields of the upload of a node."""
+        return [*fields_of(channel, [self.shape], self.dtype), number((), self.dtype)]
+
+    def heard(self, own: int) -> Flag:
+        """Return the field of who was heard below a node, in the passes of one work."""
+        return Flag((self.passes(own), len(self.under[own])))
+
+    def passes(self, own: int) -> int:
+        """Return how many passes one work of a node has."""
+        return self.solver.passes if self.places[own].parent < 0 else 1
+
+    def key(self, key: jax.Array, own: int, index: int, *, up: bool) -> jax.Array:
+        """Return the key of a node's code: on its way up in a work that begins with a pass."""
+        level, row, size, _ = self.places[own]
+        index += (self.passes(own) - 1) * up
+        arguments = (np.int32(x) for x in (index, level, row))
+        return _code_key(self.solver, key, *arguments, up=up, depth=self.tree.depth, size=size)
+
+
+class _OnTree(NamedTuple):
+    """What a solver reads of a problem to check that it fits."""
+
+    tree: trees.Tree
+
+
+def places(tree: trees.Tree) -> list[Place]:
+    """Return the place of every node with a parent, in the order of their numbers."""
+    first = tree.num_clients - 1  # a server's number is this more than that within the tree
+    found = [
+        Place(0, i, tree.num_clients, parent + first if parent else -1)
+        for i, parent in enumerate(np.asarray(tree.client_parents).tolist())
+    ]
+    start = 0  # the number of the first server of the level above, within the tree
+    for level, parents in enumerate(tree.server_parents, 1):
+        above = [start + parent for parent in np.asarray(parents).tolist()]
+        found += [
+            Place(level, row, len(above), parent + first if parent else -1)
+            for row, parent in enumerate(above)
+        ]
+        start += tree.level_sizes[level - 1]
+    return found
+
+
+class _TreeChild(Child):
+    """A node as its parent sees it: a client or a middle node."""
+
+    def __init__(self, solver: Any, model: Any, number: int, tree: trees.Tree, key: Any) -> None:
+        self._links = Links(solver, tree, model)
+        super().__init__(number, TREE, solver, [model], key, tree.num_clients, tree)
+        self.passes, self.passes_of_work = solver.passes, self._links.passes(number)
+
+    @property
+    def state(self) -> Any:
+        """Return what the solver keeps for this node, with one row; None before `begin`."""
+        return self._states[self._worked].nodes if self._states else None
+
+    def _begin(self, body: bytes) -> bytes:
+        (model,) = from_body(self._links.model(Identity()), body)
+        state, upload = self._start(jnp.asarray(model))
+        self._states = {0: state}
+        sent = upload.weighted if self.solver.exchange.plain else upload.values
+        return to_body(self._links.upload(self.number, Identity()), [sent[0], upload.weights[0]])
+
+    def _play(self, message: Message, state: NodeState) -> tuple[NodeState, bytes]:
+        links, exchange = self._links, self.solver.exchange
+        key = links.key(self.key, self.number, message.round, up=False)
+        (code,) = from_body(links.model(exchange.down), message.body, [key])
+        above, down = decoded(exchange.down, code, state.down, links.shape, links.dtype)
+        state, mask = self._pass(message, state._replace(down=down), np.asarray(above)[None])
+        level, row, size, _ = links.places[self.number]
+        key = links.key(self.key, self.number, message.round, up=True)
+        arguments = (self.solver, state.nodes, state.up, key, np.int32(row if level else 0))
+        nodes, up, code, weight = _send(*arguments, level=level, size=size if level else 1)
+        fields = [*links.upload(self.number, exchange.up), links.heard(self.number)]
+        return state._replace(nodes=nodes, up=up), to_body(fields, [code, weight, mask])
+
+    def _like(self) -> NodeState:
+        model = jax.ShapeDtypeStruct(self._links.shape, self._links.dtype)
+        return jax.eval_shape(self._start, model)[0]
+
+    def _start(self, model: jax.Array) -> tuple[NodeState, TreeUpload]:
+        """Return the state before the first round, and the first upload."""
+        raise NotImplementedError
+
+    def _pass(
+        self, message: Message, state: NodeState, above: np.ndarray
+    ) -> tuple[NodeState, np.ndarray]:
+        """Return the state after the passes of a work, and who was heard below."""
+        raise NotImplementedError
+
+
+class TreeClient(_TreeChild):
+    """A client of a tree, with its own problem.
+
+    Args:
+      solver: on a tree, as all nodes have it.
+      problem: of this client alone, `num_clients == 1`.
+      number: which client it is, from 0.
+      tree: of `fedjax_admm.trees`.
+      key: of the run, as all nodes have it. It is no secret.
+
+    Raises:
+      InputError: the problem has several clients, or not what the solver needs; or the solver is
+        not one on this tree, or simulates what happens in earnest here (an attack, a delay).
+    """
+
+    def __init__(
+        self, solver: TreeSolver, problem: Any, number: int, tree: trees.Tree, key: jax.Array
+    ) -> None:
+        check_own(problem)
+        if getattr(problem, "tree", ()) is None:
+            problem = replace(problem, tree=trees.star(1))
+        check_capabilities(solver, problem)
+        super().__init__(solver, first_model(problem), number, tree, key)
+        self.problem = problem
+
+    def _start(self, model: jax.Array) -> tuple[NodeState, TreeUpload]:
+        return _start_client(self.solver, self.problem, model)
+
+    def _pass(
+        self, message: Message, state: NodeState, above: np.ndarray
+    ) -> tuple[NodeState, np.ndarray]:
+        passes = self.passes_of_work
+        nodes = _client_work(self.solver, self.problem, state.nodes, above, passes=passes)
+        return state._replace(nodes=nodes), np.zeros((passes, 0), bool)
+
+
+class _TreeParent(Parent):
+    """A server of the tree as its children see it: the root, or that in a middle node."""
+
+    def __init__(
+        self, solver: Any, model: Any, number: int, tree: trees.Tree, key: Any, passes: int
+    ) -> None:
+        self._links = Links(solver, tree, model)
+        numbers = [i for i, place in enumerate(self._links.places) if place.parent == number]
+        mask = (passes, len(self._links.places))
+        super().__init__(numbers, mask, TREE, solver, [model], key, tree.num_clients, tree)
+        self.number, self.passes = number, passes
+        self.model = model  # shape=(dim,): what the children are to read
+        self._below: Below | None = None
+        self._bodies: dict[int, bytes] = {}  # what every child is to read in this pass
+
+    def _greet(self, came: dict[int, Any]) -> bytes:
+        return to_body(self._links.model(Identity()), [self.model])
+
+    def _ready(self, message: Message) -> Any:
+        return from_body(self._links.upload(message.client, Identity()), message.body)
+
+    def _open(self, came: dict[int, Any]) -> None:
+        sent, weights = (np.stack(each) for each in zip(*map(came.get, self.numbers), strict=True))
+        self._below = _open_links(self.solver, self.model, sent, weights)
+
+    def _body(self, client: int) -> bytes:
+        assert self._below is not None
+        if not self._bodies:
+            fields = self._links.model(self.solver.exchange.down)
+            codes = _codes_down(self.solver, self.model, self._below.down, self._keys())
+            codes = jax.tree.map(np.asarray, codes)
+            for row, i in enumerate(self.numbers):
+                self._bodies[i] = to_body(fields, [jax.tree.map(lambda x, k=row: x[k], codes)])
+        self.bytes_down += len(self._bodies[client])
+        return self._bodies[client]
+
+    def _receive(self, message: Message) -> Any:
+        """Return what a child sends, decoded, and what its link remembers then."""
+        assert self._below is not None
+        links, child, channel = self._links, message.client, self.solver.exchange.up
+        fields = [*links.upload(child, channel), links.heard(child)]
+        key = links.key(self.key, child, message.round, up=True)
+        code, weight, mask = from_body(fields, message.body, [key])
+        row = self.numbers.index(child)
+        link = jax.tree.map(lambda leaf: np.asarray(leaf)[row], self._below.up)
+        value, link = decoded(channel, code, link, links.shape, links.dtype)
+        return (value, weight, link), mask
+
+    def _close(self, came: dict[int, Any]) -> np.ndarray:
+        below, mask = self._below, np.zeros(self.mask, bool)
+        assert below is not None
+        for i, (_, inside) in came.items():
+            mask[:, i] = True
+            mask[:, self._links.under[i]] = inside
+        rows = {self.numbers.index(i): row for i, (row, _) in came.items()}
+        sent, weights, up = with_rows((below.sent, below.weights, below.up), rows)
+        below = below._replace(sent=sent, weights=weights, up=up)
+        active = np.isin(self.numbers, list(came))
+        self.model, self._below = self._stepped(below, active, self._keys())
+        self._bodies = {}
+        return mask
+
+    def _keys(self) -> jax.Array:
+        """Return the keys of the codes down in this pass, for every child."""
+        return _stack([self._links.key(self.key, i, self._pass, up=False) for i in self.numbers])
+
+    def like(self) -> Below:
+        """Return the shapes of what is remembered of the children."""
+        links, number = self._links, len(self.numbers)
+        rows = [np.zeros((number, *shape), links.dtype) for shape in (links.shape, ())]
+        return jax.eval_shape(_open_links, self.solver, self.model, *rows)
+
+    def _stepped(self, below: Below, active: np.ndarray, keys: jax.Array) -> tuple[Any, Below]:
+        """Return the model after a round, or a pass, and what is remembered of the children."""
+        raise NotImplementedError
+
+
+class TreeServer(_TreeParent):
+    """The root of a tree, which holds no client's data.
+
+    Args:
+      solver: on a tree, as all nodes have it.
+      model: the first model, shape (dim,).
+      tree: of `fedjax_admm.trees`.
+      key: of the run, as all nodes have it.
+
+    Raises:
+      InputError: the solver is not one on this tree, or simulates what happens in earnest here (an
+        attack, a delay).
+    """
+
+    def __init__(
+        self, solver: TreeSolver, model: jax.Array, tree: trees.Tree, key: jax.Array
+    ) -> None:
+        model = finite_array("model", model, (None,))
+        super().__init__(solver, model, -1, tree, key, getattr(solver, "passes", 1))
+
+    @property
+    def estimate(self) -> jax.Array:
+        """Return the root's model, shape (dim,)."""
+        return self.model
+
+    def estimate_of(self, state: Any) -> jax.Array:
+        """Return the root's model in the state of a simulation, to compare it with `estimate`."""
+        return state.root
+
+    def _stepped(self, below: Below, active: np.ndarray, keys: jax.Array) -> tuple[Any, Below]:
+        return _root_work(self.solver, self.model, below, active, keys)
+
+    def _pack(self) -> tuple[Any, list[Any]]:
+        return (self.model, self._below), []
+
+    def _unpack(self, leaves: list[np.ndarray], numbers: list[Any]) -> None:
+        rows = [
+            np.zeros((len(self.numbers), *x), self._links.dtype) for x in (self._links.shape, ())
+        ]
+        like = (self.model, jax.eval_shape(_open_links, self.solver, self.model, *rows))
+        self.model, self._below = restored(jax.tree.structure(like), leaves)
+
+
+class Children(NamedTuple):
+    """How a middle node reaches its children, and how long it waits for them."""
+
+    ask: Ask
+    deadline: float = 30.0  # seconds after which a pass is closed without those who are missing
+    patience: float = 300.0  # seconds for messages before the first round, and in the first pass
+    quorum: int | None = None  # children that are enough in a pass; as in `Rounds`
+    report: Callable[[Round], None] = lambda each: None  # called after every pass
+
+
+class Middle(_TreeChild):
+    """A server of a tree with a parent: it has the methods of a client, and asks its children.
+
+    Args:
+      solver: on a tree, as all nodes have it.
+      model: the first model, shape (dim,).
+      number: which node it is: the clients come first, then the servers level by level.
+      tree: of `fedjax_admm.trees`.
+      key: of the run, as all nodes have it. It is no secret.
+      below: how it reaches its children.
+
+    Raises:
+      InputError: the solver is not one on this tree, or simulates what happens in earnest here (an
+        attack, a delay).
+    """
+
+    def __init__(
+        self,
+        solver: TreeSolver,
+        model: jax.Array,
+        number: int,
+        tree: trees.Tree,
+        key: jax.Array,
+        below: Children,
+    ) -> None:
+        model = finite_array("model", model, (None,))
+        super().__init__(solver, model, number, tree, key)
+        self.server = _MiddleServer(self.solver, model, number, tree, key, 1)
+        self.children = below
+        self._has_worked = False  # in this process, in which children compile first
+
+    def hello(self) -> bytes:
+        """Return the message that opens a deployment, once all children have sent theirs."""
+        self.server.expect(Kind.HELLO, {})
+        self._ask("hello", dict.fromkeys(self.server.numbers, b""))
+        return super().hello()
+
+    def finish(self, data: bytes) -> None:
+        """Read the message after the last round, and hand it on.
+
+        Raises:
+          MessageError: as `work`.
+        """
+        super().finish(data)
+        last = self._read(data, Kind.DOWN)
+        self.server.go_on(self._states[last.heard], last.round)
+        messages = {i: self.server.broadcast(i) for i in self.server.numbers}
+        for _ in self.children.ask("finish", messages, self.children.deadline):
+            pass
+
+    def _ask(self, name: str, messages: dict[int, bytes]) -> None:
+        ask_all(self.server, self.children.ask, name, messages, self.children.patience)
+
+    def _start(self, model: jax.Array) -> tuple[NodeState, TreeUpload]:
+        level, row, size, _ = self._links.places[self.number]
+        server = self.server
+        server.begin_again(model)
+        self._ask("begin", server.start())
+        state, upload = _start_server(self.solver, model, np.int32(row), level=level, size=size)
+        return state._replace(below=server.remembered), upload
+
+    def _pass(
+        self, message: Message, state: NodeState, above: np.ndarray
+    ) -> tuple[NodeState, np.ndarray]:
+        server, children = self.server, self.children
+        server.go_on(state, message.round, above)
+        for _ in range(self.passes_of_work):
+            seconds = children.deadline if self._has_worked else children.patience
+            children.report(ask_round(server, children.ask, seconds, children.quorum))
+            self._has_worked = True
+        mask = np.concatenate(server.masks)[:, self._links.under[self.number]]
+        return state._replace(nodes=server.nodes, below=server.remembered), mask
+
+    def _like(self) -> NodeState:
+        level, row, size, _ = self._links.places[self.number]
+        start = partial(_start_server, level=level, size=size)
+        state, _ = jax.eval_shape(start, self.solver, self.server.model, np.int32(row))
+        return state._replace(below=(self.server.like(), np.zeros(len(self.server.numbers), int)))
+
+
+class _MiddleServer(_TreeParent):
+    """A middle node as its children see it; a round is a pass here."""
+
+    nodes: Any  # of the solver, with one row
+    above: Any  # shape=(1, dim): the parent's model
+
+    def go_on(self, state: NodeState, index: int, above: Any = None) -> None:
+        """Open a pass in a state, in which the parent's model is `above`."""
+        self.first, self.masks, self.nodes, self.above = index, [], state.nodes, above
+        self._below, heard = state.below
+        self._heard = dict(zip(self.numbers, np.asarray(heard).tolist(), strict=True))
+        self.model, self._bodies = self.solver.model(self.nodes)[0], {}
+        self.expect(Kind.UP, {})
+
+    def begin_again(self, model: jax.Array) -> None:
+        """Go back to before the first round, when all children have said hello."""
+        self.first, self.masks, self.model, self._bodies = 0, [], model, {}
+        self._heard = dict.fromkeys(self.numbers, 0)
+        self.expect(Kind.HELLO, dict.fromkeys(self.numbers))
+
+    @property
+    def remembered(self) -> tuple[Below | None, np.ndarray]:
+        """Return what is remembered of the children, and when they were heard."""
+        return self._below, np.array([self._heard[i] for i in self.numbers])
+
+    def _stepped(self, below: Below, active: np.ndarray, keys: jax.Array) -> tuple[Any, Below]:
+        level, row, size, _ = self._links.places[self.number]
+        arguments = (self.solver, self.nodes, below, active, keys, self.above, np.int32(row))
+        self.nodes, model, below = _server_work(*arguments, level=level, size=size)
+        return model, below
+
+
+_stack = jax.jit(jnp.stack)  # one program; outside of `jit` it is several per key
+
+
+@partial(jax.jit, static_argnames=("up", "depth", "size"))
+def _code_key(solver, key, index, level, row, *, up, depth, size):
+    """Return the key of a code, as the harness has it."""
+    turn, place = jnp.divmod(index, solver.passes)
+    key = jax.random.split(round_keys(key, turn)[1], solver.passes)[place]
+    key = jax.random.split(key, (2, depth))[0 if up else 1, level]
+    keys = solver.exchange.keys_up(key, 0, size)[2] if up else jax.random.split(key, size)
+    return keys[row]
+
+
+@jax.jit
+def _open_links(solver, model, sent, weights):
+    """Return what a server remembers of its children before the first round."""
+    listen, init = jax.vmap(solver.exchange.up.listen), jax.vmap(solver.exchange.down.init)
+    return Below(sent, weights, listen(sent), init(_copies(model, weights.shape[0])), sent[:1])
+
+
+@jax.jit
+def _codes_down(solver, model, links, keys):
+    """Return the codes of a server's model, stacked over its children."""
+    return jax.vmap(solver.exchange.down.send)(_copies(model, keys.shape[0]), links, keys)[0]
+
+
+def _received(solver, model, below, active, keys):
+    """Return what a server makes of its children's last uploads, and what it remembers then."""
+    copies = _copies(model, active.shape[0])
+    _, down = jax.vmap(solver.exchange.down.encode)(copies, below.down, keys)
+    sent = TreeUpload(below.sent, below.weights, below.sent)
+    received, last = solver.receive_with(sent, below.last)
+    return received, below._replace(down=where_active(active, down, below.down), last=last)
+
+
+@jax.jit
+def _root_work(solver, model, below, active, keys):
+    """Return the root's model after a round, and what it remembers of its children."""
+    received, below = _received(solver, model, below, active, keys)
+    return solver.root(received), below
+
+
+@partial(jax.jit, static_argnames=("level", "size"))
+def _server_work(solver, nodes, below, active, keys, above, row, *, level, size):
+    """Return a middle node after a pass, its model, and what it remembers of its children."""
+    received, below = _received(solver, solver.model(nodes)[0], below, active, keys)
+    nodes = _own(solver.server(level, *_spread((nodes, received, above), size)), row)
+    return nodes, solver.model(nodes)[0], below
+
+
+@partial(jax.jit, static_argnames="passes")
+def _client_work(solver, problem, nodes, above, *, passes):
+    """Return a client after the passes of a work."""
+    work = lambda nodes, _: (solver.client(problem, nodes, above), None)  # noqa: E731
+    return jax.lax.scan(work, nodes, length=passes)[0]
+
+
+@partial(jax.jit, static_argnames=("level", "size"))
+def _send(solver, nodes, up, key, row, *, level, size):
+    """Return a node that has sent its upload, its link, the code, and the weight."""
+    exchange, upload = solver.exchange, _own(solver.upload(level, _spread(nodes, size)), row)
+    value = (upload.weighted if exchange.plain else upload.values)[0]
+    arrives, _ = exchange.up.encode(value, up, key)
+    code, up = exchange.up.send(value, up, jax.random.clone(key))
+    if not exchange.plain:
+        values = _copies(arrives, size)
+        nodes = _own(solver.apply_decoded(level, _spread(nodes, size), values), row)
+    return nodes, up, code, upload.weights[0]
+
+
+@jax.jit
+def _start_client(solver, problem, model):
+    """Return the state before the first round, and the first upload."""
+    nodes = solver.start_clients(problem, model[None])
+    return _first(solver, nodes, model, solver.upload(0, nodes))
+
+
+@partial(jax.jit, static_argnames=("level", "size"))
+def _start_server(solver, model, row, *, level, size):
+    """Return the state before the first round, and the first upload."""
+    rows = solver.start_servers(level, _copies(model, size))
+    nodes, upload = _own((rows, solver.upload(level, rows)), row)
+    return _first(solver, nodes, model, upload)
+
+
+def _first(solver, nodes, model, upload):
+    up = solver.exchange.up.init(upload.values[0])
+    return NodeState(nodes, up, solver.exchange.down.listen(model)), upload
+
+
+def _copies(array, number):
+    return jnp.broadcast_to(array, (number, *array.shape))
+
+
+def _spread(tree, size):
+    """Return rows in all places of a level, whose parameters may differ from place to place."""
+    return jax.tree.map(lambda x: jnp.broadcast_to(x, (size, *x.shape[1:])), tree)
+
+
+def _own(tree, row):
+    """Return one row of a level, stacked."""
+    return jax.tree.map(lambda x: x[row][None], tree)

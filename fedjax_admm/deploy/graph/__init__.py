@@ -1,1 +1,0 @@
-"""Deployed graphs: nodes, and the relay between them."""
