@@ -21,7 +21,7 @@ from fedjax_admm._run._keys import round_keys
 from fedjax_admm.devices import row_of
 from fedjax_admm.graphs import Graph
 from fedjax_admm.participation import where_active
-from fedjax_admm.solvers import GraphState, Heard, LetterSolver, among_present
+from fedjax_admm.solvers import Heard, LetterSolver
 
 
 @pytree_dataclass
@@ -62,9 +62,11 @@ class NodeState(NamedTuple):
     edges: Any  # of the solver, stacked over the edges of the ego graph
     known: jax.Array  # shape=(D + 1, dim): what was received last of every member
     last: jax.Array  # shape=(D + 1, dim): what the aggregator made last; the node's row counts
-    up: Any  # of the channel at the sender: of the message, or stacked over letters
+    up: Any  # of the channel at the sender, stacked over its messages: one, or all letters
     held: Any  # of the channel at the receiver, stacked over members, or over letters
     curvature: jax.Array  # shape=(): the largest of all nodes
+
+    exchange = property(lambda self: self)  # what is known, where the harness looks for it
 
 
 class Sent(NamedTuple):
@@ -73,7 +75,7 @@ class Sent(NamedTuple):
     nodes: Any  # after the work; before it where nodes send first
     last: jax.Array  # of the aggregator
     up: Any  # of the channel
-    arrives: jax.Array  # shape=(dim,), or (D, dim) of letters: what the neighbours will read
+    arrives: jax.Array  # shape=(1, dim), or (D, dim) of letters: what the neighbours will read
 
 
 def neighbours_of(graph: Graph) -> list[np.ndarray]:
@@ -125,7 +127,8 @@ def view_of_node(graph: Graph, number: int) -> View:
 @jax.jit
 def first_message(solver, problem, curvature):
     """Return what a node sends before the first round, shape (dim,)."""
-    return _first(solver.at(curvature), problem)[1]
+    solver = solver.at(curvature)
+    return solver.message(_first(solver, problem))[0]
 
 
 @jax.jit
@@ -141,17 +144,15 @@ def opened(solver, problem, graph, ego, curvature, models):
       models: the first messages of all members, shape (D + 1, dim).
     """
     solver = solver.at(curvature)
-    everyone = jnp.ones(graph.num_nodes, bool)
+    everyone, channel = jnp.ones(graph.num_nodes, bool), solver.exchange.up
     edges = solver.start_edges(_view(solver, graph, ego, everyone), models)
-    sent, received, known = models[ego.place], models, models
+    sent, _, _ = _outgoing(solver, graph, ego, models[ego.place][None], edges)
+    received = models
     if isinstance(solver, LetterSolver):
         letters = solver.letter(models[jnp.stack([ego.heads, ego.tails], 1)], edges)
-        sent, received = _own(letters, ego.ends), _own(letters, 1 - ego.ends)
-    init = solver.exchange.up.init
-    up = jax.vmap(init)(sent) if isinstance(solver, LetterSolver) else init(sent)
-    held = jax.vmap(solver.exchange.up.listen)(received)
-    nodes, _ = _first(solver, problem)
-    return NodeState(nodes, edges, known, models, up, held, curvature)
+        received = _own(letters, 1 - ego.ends)
+    up, held = jax.vmap(channel.init)(sent), jax.vmap(channel.listen)(received)
+    return NodeState(_first(solver, problem), edges, models, models, up, held, curvature)
 
 
 @jax.jit
@@ -176,17 +177,11 @@ def said(solver, problem, graph, ego, state, index, key, work_key):
         here = jnp.ones(ego.members.shape, bool)
         heard, last = solver.hear(view, state.edges, state.known, last, here)
         nodes = _worked(solver, problem, ego, nodes, heard, key if work_key is None else work_key)
-    exchange, message = solver.exchange, solver.message(nodes)[0]
-    if isinstance(solver, LetterSolver):
-        ends = jnp.broadcast_to(message, (*state.edges.shape[:2], *message.shape))
-        letters = _own(solver.letter(ends, state.edges), ego.ends)
-        keys = exchange.keys_up(key, 0, 2 * graph.num_edges)[2][2 * ego.edges + ego.ends]
-        arrives, _ = jax.vmap(exchange.up.encode)(letters, state.up, keys)
-        codes, up = jax.vmap(exchange.up.send)(letters, state.up, jax.random.clone(keys))
-    else:
-        own = exchange.keys_up(key, 0, graph.num_nodes)[2][ego.number]
-        arrives, _ = exchange.up.encode(message, state.up, own)
-        codes, up = exchange.up.send(message, state.up, jax.random.clone(own))
+    channel, rows = solver.exchange.up, solver.message(nodes)
+    rows, places, number = _outgoing(solver, graph, ego, rows, state.edges)
+    keys = solver.exchange.keys_up(key, 0, number)[2][places]
+    arrives, _ = jax.vmap(channel.encode)(rows, state.up, keys)
+    codes, up = jax.vmap(channel.send)(rows, state.up, jax.random.clone(keys))
     return Sent(nodes, last, up, arrives), codes
 
 
@@ -217,7 +212,7 @@ def ended(solver, problem, graph, ego, state, own, present, arrived, index, key)
         there = active[jnp.stack([ego.heads, ego.tails], 1)]
         arrived = jnp.stack([heads, tails], 1), there
     else:
-        arrived = known = where_active(active, arrived.at[ego.place].set(own.arrives), known)
+        arrived = known = where_active(active, arrived.at[ego.place].set(own.arrives[0]), known)
     heard = Heard(state.known, (), (), (), ())
     if solver.speaks_first:
         heard, last = solver.hear(view, state.edges, known, state.last, active)
@@ -233,7 +228,7 @@ def ended(solver, problem, graph, ego, state, own, present, arrived, index, key)
 def estimate(solver: Any, ego: Ego, state: NodeState) -> jax.Array:
     """Return the node's row of the estimate of a run, shape (dim,)."""
     own = state._replace(known=state.known[ego.place][None])
-    return solver.estimate(GraphState(own.nodes, (), own.curvature, own))[0]
+    return solver.estimate(own)[0]
 
 
 @partial(jax.jit, static_argnames="number")
@@ -242,9 +237,20 @@ def code_key(solver, key, index, row, *, number):
     return solver.exchange.keys_up(round_keys(key, index)[1], 0, number)[2][row]
 
 
-def _first(solver: Any, problem: Any) -> tuple[Any, jax.Array]:
-    nodes = solver.start_nodes(problem, solver.first_models(problem)[:1])
-    return nodes, solver.message(nodes)[0]
+def _first(solver: Any, problem: Any) -> Any:
+    return solver.start_nodes(problem, solver.first_models(problem)[:1])
+
+
+def _outgoing(solver, graph, ego, message, edges):
+    """Return what a node sends, stacked, the places of its codes in a round, and how many it has.
+
+    It is the message, shape (1, dim), or a letter for every neighbour, shape (D, dim).
+    """
+    if not isinstance(solver, LetterSolver):
+        return message, ego.number[None], graph.num_nodes
+    ends = jnp.broadcast_to(message, (*edges.shape[:2], *message.shape[1:]))
+    letters = _own(solver.letter(ends, edges), ego.ends)
+    return letters, 2 * ego.edges + ego.ends, 2 * graph.num_edges
 
 
 def _worked(solver, problem, ego, nodes, heard, key):
@@ -254,7 +260,7 @@ def _worked(solver, problem, ego, nodes, heard, key):
 
 def _view(solver: Any, graph: Graph, ego: Ego, active: jax.Array) -> View:
     """Return the ego graph; where nodes send first, degrees are those among the present."""
-    degrees = (among_present(graph, active) if solver.speaks_first else graph).degrees
+    degrees = solver.heard_along(graph, active).degrees
     parts = (ego.heads, ego.tails, ego.weights, ego.members.shape[0])
     return View(*parts, degrees[ego.members], graph.mean_degree)
 

@@ -216,7 +216,7 @@ class Node(Child):
             self._pay(sent.nodes)
         self._sent, self._last = sent, message.round + 1
         codes = jax.tree.map(np.asarray, codes)
-        rows = range(len(self._neighbours)) if self._fields.letters else [...]
+        rows = range(len(self._neighbours) if self._fields.letters else 1)
         return b"".join(
             to_body(self._fields.code, [jax.tree.map(lambda x, k=k: x[k], codes)]) for k in rows
         )

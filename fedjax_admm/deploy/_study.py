@@ -6,16 +6,76 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cache, partial
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
 
-from fedjax_admm._checks import InputError, batchable_key, count, finite_array, function_of
-from fedjax_admm.capabilities import OnGraph, Subset, check_capabilities, has
+from fedjax_admm._checks import (
+    InputError,
+    batchable_key,
+    count,
+    finite_array,
+    function_of,
+    instance,
+)
+from fedjax_admm._run._keys import init_key
+from fedjax_admm.capabilities import OnGraph, Subset, check_capabilities, first_model, has
 from fedjax_admm.deploy._ego import problem_of_node
-from fedjax_admm.deploy._ends import ends_of
+from fedjax_admm.deploy._graph import GRAPH, Node, Relay
+from fedjax_admm.deploy._star import STAR, Client, Server
+from fedjax_admm.deploy._tree import TREE, Middle, TreeClient, TreeServer
 from fedjax_admm.devices import row_of
+from fedjax_admm.graphs import Graph
+from fedjax_admm.trees import Tree
+
+
+class Ends(NamedTuple):
+    """The ends of the deployments of one kind of solvers."""
+
+    solvers: type  # what the solvers of this kind derive from
+    words: str  # a solver of this kind, in an error
+    topology: type
+    topology_words: str
+    size: str  # the topology's attribute that counts the clients
+    server: Callable[..., Any]  # (solver, model, topology or number of clients, key)
+    client: Callable[..., Any]  # (solver, problem, number, topology or number of clients, key)
+    about: Callable[[Any, Any, Any], dict[str, Any]]  # (solver, problem of all clients, key) -> the
+    # fields `model` and `topology` of a study
+
+
+def _graph_about(solver: Any, problem: Any, key: Any) -> dict[str, Any]:
+    # The relay uses the model's shape alone.
+    return {"model": jnp.zeros_like(first_model(problem)), "topology": problem.graph}
+
+
+_KINDS = (
+    Ends(
+        *(*STAR, type(None), "None for a solver with one server", "", Server, Client),
+        lambda solver, problem, key: {"model": solver.first_model(problem, init_key(key))},
+    ),
+    Ends(
+        *(*TREE, Tree, "a tree of fedjax_admm.trees", "num_clients", TreeServer, TreeClient),
+        lambda solver, problem, key: {"model": first_model(problem), "topology": problem.tree},
+    ),
+    Ends(
+        *(*GRAPH, Graph, "a graph of fedjax_admm.graphs", "num_nodes", Relay, Node),
+        _graph_about,
+    ),
+)
+
+
+def _ends_of(solver: Any) -> Ends:
+    """Return the ends of the deployments of a solver.
+
+    Raises:
+      InputError: solvers of this kind are not deployed.
+    """
+    for ends in _KINDS:
+        if isinstance(solver, ends.solvers):
+            return ends
+    kinds = " or ".join(ends.words for ends in _KINDS)
+    raise InputError(f"must be {kinds}", argument="solver", value=solver)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -55,16 +115,24 @@ class Study:
         function_of("problem", self.problem, "number")
         if self.everybody is not None:
             function_of("everybody", self.everybody)
-        ends_of(self.solver).sites(self)
+        ends = _ends_of(self.solver)
+        instance("topology", self.topology, ends.topology, ends.topology_words)
+        number = getattr(self.topology, ends.size, self.num_clients)
+        if number != self.num_clients:
+            raise InputError(
+                f"has {number} clients, but num_clients is {self.num_clients}",
+                argument="topology",
+                value=self.topology,
+            )
 
     @property
     def num_sites(self) -> int:
         """Return how many have a server above them: the clients, and what else the topology has."""
-        return ends_of(self.solver).sites(self)
+        return getattr(self.topology, "num_links", self.num_clients)
 
     def server(self) -> Any:
         """Return the server, as `Rounds` drives it."""
-        return ends_of(self.solver).server(self)
+        return _ends_of(self.solver).server(self.solver, self.model, self._shape, self.key)
 
     def client(self, number: int, below: Any = None) -> Any:
         """Return the client of a number, as a `Site` keeps it.
@@ -73,7 +141,14 @@ class Study:
           number: from 0.
           below: `Children` of a middle node of a tree.
         """
-        return ends_of(self.solver).client(self, number, below)
+        if number >= self.num_clients:
+            return Middle(self.solver, self.model, number, self.topology, self.key, below)
+        client = _ends_of(self.solver).client
+        return client(self.solver, self.problem(number), number, self._shape, self.key)
+
+    @property
+    def _shape(self) -> Any:
+        return self.num_clients if self.topology is None else self.topology
 
     @classmethod
     def of(cls, solver: Any, problem: Any, key: jax.Array) -> "Study":
@@ -83,7 +158,7 @@ class Study:
           InputError: solvers of this kind are not deployed, the problem lacks what it needs, or the
             key does not fit.
         """
-        ends = ends_of(solver)
+        ends = _ends_of(solver)
         batchable_key(key)
         check_capabilities(solver, problem)
         return cls(

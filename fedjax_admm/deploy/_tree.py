@@ -34,7 +34,7 @@ from fedjax_admm.deploy._endpoint import Child, Parent, check_own, decoded, rest
 from fedjax_admm.deploy._messages import Kind, Message, fields_of, from_body, number, to_body
 from fedjax_admm.messages import Flag, Identity
 from fedjax_admm.participation import where_active
-from fedjax_admm.solvers import TreeSolver, TreeUpload
+from fedjax_admm.solvers import TreeSolver
 
 TREE = (TreeSolver, "a solver on a tree, such as solvers.hierarchical_admm(...)")
 
@@ -178,7 +178,7 @@ class _TreeChild(Child):
         model = jax.ShapeDtypeStruct(self._links.shape, self._links.dtype)
         return jax.eval_shape(self._start, model)[0]
 
-    def _start(self, model: jax.Array) -> tuple[NodeState, TreeUpload]:
+    def _start(self, model: jax.Array) -> tuple[NodeState, Any]:
         """Return the state before the first round, and the first upload."""
         raise NotImplementedError
 
@@ -214,7 +214,7 @@ class TreeClient(_TreeChild):
         super().__init__(solver, first_model(problem), number, tree, key)
         self.problem = problem
 
-    def _start(self, model: jax.Array) -> tuple[NodeState, TreeUpload]:
+    def _start(self, model: jax.Array) -> tuple[NodeState, Any]:
         return _start_client(self.solver, self.problem, model)
 
     def _pass(
@@ -408,7 +408,7 @@ class Middle(_TreeChild):
     def _ask(self, name: str, messages: dict[int, bytes]) -> None:
         ask_all(self.server, self.children.ask, name, messages, self.children.patience)
 
-    def _start(self, model: jax.Array) -> tuple[NodeState, TreeUpload]:
+    def _start(self, model: jax.Array) -> tuple[NodeState, Any]:
         level, row, size, _ = self._links.places[self.number]
         server = self.server
         server.begin_again(model)
@@ -497,8 +497,7 @@ def _received(solver, model, below, active, keys):
     """Return what a server makes of its children's last uploads, and what it remembers then."""
     copies = _copies(model, active.shape[0])
     _, down = jax.vmap(solver.exchange.down.encode)(copies, below.down, keys)
-    sent = TreeUpload(below.sent, below.weights, below.sent)
-    received, last = solver.receive_with(sent, below.last)
+    received, last = solver.receive_with(below.sent, below.weights, below.last)
     return received, below._replace(down=where_active(active, down, below.down), last=last)
 
 

@@ -1,10 +1,8 @@
 from fedjax_admm.solvers._graph import (
     FlowSolver as FlowSolver,
     GraphSolver as GraphSolver,
-    GraphState as GraphState,
     Heard as Heard,
     LetterSolver as LetterSolver,
-    among_present as among_present,
 )
 from fedjax_admm.solvers._local import (
     LocalSolver as LocalSolver,
@@ -19,7 +17,7 @@ from fedjax_admm.solvers._messages import (
     Upload as Upload,
 )
 from fedjax_admm.solvers._star import StarSolver as StarSolver
-from fedjax_admm.solvers._tree import TreeSolver as TreeSolver, TreeUpload as TreeUpload
+from fedjax_admm.solvers._tree import TreeSolver as TreeSolver
 from fedjax_admm.solvers.factors._fed_mavg import fed_mavg as fed_mavg
 from fedjax_admm.solvers.factors._fed_mc import FedMCADMM as FedMCADMM, fed_mc_admm as fed_mc_admm
 from fedjax_admm.solvers.factors._fed_mc_constants import (

@@ -198,6 +198,10 @@ class GraphSolver:
         point = self.first_models(problem)[0]
         return curvature_alone(self, problem, point, number, num_nodes)
 
+    def heard_along(self, graph: Graph, active: jax.Array) -> Graph:
+        """Return the graph along which nodes hear each other, where some are active (nodes,)."""
+        return among_present(graph, active) if self.speaks_first else graph
+
     def hear(
         self, graph: Graph, edges: Any, known: Any, last: Any, active: jax.Array
     ) -> tuple[Heard, Any]:
@@ -210,9 +214,7 @@ class GraphSolver:
           last: what the aggregator returned before, shape (nodes, dim); () without an exchange.
           active: who takes part, bool, shape (nodes,).
         """
-        mean, apart = (), ()
-        if self.speaks_first:
-            graph = among_present(graph, active)
+        mean, apart, graph = (), (), self.heard_along(graph, active)
         if self.mixes:
             weights = metropolis_weights(graph).astype(known.dtype)
             if self._averages:

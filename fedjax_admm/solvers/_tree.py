@@ -309,17 +309,21 @@ class TreeSolver:
         memory = memory._replace(last=_put(memory.last, level, last))
         return FromChildren(weight * last, weight), state._replace(exchange=memory)
 
-    def receive_with(self, sent: TreeUpload, last: jax.Array) -> tuple[FromChildren, jax.Array]:
+    def receive_with(
+        self, sent: jax.Array, weights: jax.Array, last: jax.Array
+    ) -> tuple[FromChildren, jax.Array]:
         """Return what one server makes of its children's uploads, and what its aggregator returned.
 
         Args:
-          sent: the last upload of every child, stacked over them.
+          sent: the last upload of every child, shape (children, dim): its values, or these times
+            the weights if the exchange is plain.
+          weights: shape (children,).
           last: what the aggregator returned before, shape (1, dim).
         """
-        weight = jnp.sum(sent.weights)[None, None]
+        weight = jnp.sum(weights)[None, None]
         if self.exchange.plain:
-            return FromChildren(jnp.sum(sent.weighted, 0)[None], weight), last
-        last = self.exchange.aggregate(sent.values, sent.weights, last)
+            return FromChildren(jnp.sum(sent, 0)[None], weight), last
+        last = self.exchange.aggregate(sent, weights, last)
         return FromChildren(weight * last, weight), last
 
     def _read(

@@ -81,10 +81,8 @@ def test_another_room_is_entered_by_its_door():
         for imported in imported_modules(path, MODULES):
             room = room_of(imported)
             last = imported.rpartition(".")[2]
-            # A deployment is the other harness of the same roles.
-            harness = (room_of(module), room) == ("fedjax_admm.deploy", "fedjax_admm.solvers")
             published = room in MODULES and MODULES[room].with_suffix(".pyi").exists()
-            if published and room not in (room_of(module), imported) and not harness:
+            if published and room not in (room_of(module), imported):
                 assert not last.startswith("_"), f"{module} imports {imported}"
 
 
