@@ -5,7 +5,7 @@ from collections.abc import Callable, Iterator, Mapping
 from concurrent.futures import Executor, as_completed
 from typing import Any, NamedTuple
 
-from fedjax_admm._checks import InputError
+from fedjax_admm._checks import refuse
 from fedjax_admm.deploy._messages import MessageError
 
 _AGAIN = 20.0  # seconds after which those who have not joined are asked again
@@ -75,13 +75,8 @@ def ask_all(
     left, limit = dict(messages), time.monotonic() + patience
     while left:
         seconds = limit - time.monotonic()
-        if seconds <= 0:
-            raise InputError(
-                f"clients {sorted(left)[:10]} have not joined within {patience:g} seconds",
-                argument="patience",
-                value=patience,
-                remedy="start them, or give more time",
-            )
+        told = f"clients {sorted(left)[:10]} have not joined within {patience:g} seconds"
+        refuse(seconds <= 0, "patience", told, remedy="start them, or give more time")
         for answer in ask(name, dict(left), min(seconds, _AGAIN)):
             if answer.refusal:
                 raise MessageError(f"client {answer.client} refuses: {answer.refusal}")

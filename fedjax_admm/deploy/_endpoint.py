@@ -19,7 +19,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from fedjax_admm._checks import InputError, instance
+from fedjax_admm._checks import instance, refuse
 from fedjax_admm._run._estimates import in_dtype_of
 from fedjax_admm.deploy._files import Record, load, save
 from fedjax_admm.deploy._messages import (
@@ -62,22 +62,19 @@ class Endpoint:
         topology: Any = None,
     ) -> None:
         instance("solver", solver, *kind)
-        if isinstance(solver, StarSolver) and type(solver).step is not StarSolver.step:
-            raise InputError(
-                f"must be {kind[1]}, but a round of {type(solver).__name__} reads the problem of "
-                "all clients at the server, where there are no data",
-                argument="solver",
-                value=solver,
-            )
+        told = (
+            f"must be {kind[1]}, but a round of {type(solver).__name__} reads the problem of all "
+        )
+        whole = isinstance(solver, StarSolver) and type(solver).step is not StarSolver.step
+        refuse(whole, "solver", told + "clients at the server, where there are no data")
         attack, delay = solver.exchange.attack, solver.exchange.delay
-        if not (isinstance(attack, type(no_attack())) and isinstance(delay, Prompt)):
-            raise InputError(
-                "must have neither an attack nor a delay in its exchange: here clients are late, "
-                "or Byzantine, by themselves",
-                argument="solver",
-                value=solver,
-                remedy="leave both out; messages that come after a round is closed do not count",
-            )
+        refuse(
+            not (isinstance(attack, type(no_attack())) and isinstance(delay, Prompt)),
+            "solver",
+            "must have neither an attack nor a delay in its exchange: here clients are late, or "
+            "Byzantine, by themselves",
+            remedy="leave both out; messages that come after a round is closed do not count",
+        )
         self.solver: Any = in_dtype_of(solver, like)
         self.key, self.num_clients = key, num_clients
         shared = self.solver if topology is None else (self.solver, topology)
@@ -104,11 +101,9 @@ class Endpoint:
 
     def _kept(self) -> tuple[Any, list[Any]]:
         """Return the arrays and the numbers that are to be saved."""
-        raise NotImplementedError
 
     def _restore(self, leaves: list[np.ndarray], numbers: list[Any]) -> None:
         """Take over arrays and numbers that were saved."""
-        raise NotImplementedError
 
     def _write(self, kind: Kind, client: int, index: int, body: bytes, heard: int = 0) -> bytes:
         return write(Message(kind, client, index, heard, body), self._digest)
@@ -128,6 +123,7 @@ class Child(Endpoint):
     number: int
     passes = 1  # of a round
     passes_of_work = 1  # in one work of this end
+    _like: Any  # a state, of which the structure is used
 
     def __init__(self, number: int, *arguments: Any) -> None:
         super().__init__(*arguments)
@@ -225,18 +221,12 @@ class Child(Endpoint):
     def _hello(self) -> bytes:
         return b""
 
-    def _begin(self, body: bytes) -> bytes:
-        raise NotImplementedError
+    def _begin(self, body: bytes) -> bytes: ...
 
-    def _play(self, message: Message, state: Any) -> tuple[Any, bytes]:
-        raise NotImplementedError
+    def _play(self, message: Message, state: Any) -> tuple[Any, bytes]: ...
 
     def _replied(self, message: Message, state: Any) -> Any:
         return state
-
-    def _like(self) -> Any:
-        """Return the structure of a state."""
-        raise NotImplementedError
 
     def _kept(self) -> tuple[Any, list[Any]]:
         answered = [np.frombuffer(part, np.uint8) for part in self._answered]
@@ -246,15 +236,15 @@ class Child(Endpoint):
     def _restore(self, leaves: list[np.ndarray], numbers: list[Any]) -> None:
         self._check_saved(numbers[0])
         digest, answer, *rest = leaves
-        like = jax.tree.structure(self._like())
+        like = jax.tree.structure(self._like)
         states = [restored(like, rest[i:]) for i in range(0, len(rest), like.num_leaves)]
         _, self._base, labels = numbers
         self._states = dict(zip(labels, states, strict=True))
         self._answered = digest.tobytes(), answer.tobytes()
 
     def _check_saved(self, saved: int) -> None:
-        if saved != self.number:
-            raise InputError(f"is of client {saved}, but this is {self.number}", argument="path")
+        told = f"is of client {saved}, but this is {self.number}"
+        refuse(saved != self.number, "path", told)
 
 
 class Parent(Endpoint):
@@ -350,8 +340,7 @@ class Parent(Endpoint):
         Raises:
           InputError: there is none of this number, or not all are ready.
         """
-        if client not in self.numbers:
-            raise InputError(f"must be one of {self.numbers}", argument="client", value=client)
+        refuse(client not in self.numbers, "client", f"must be one of {self.numbers}", client)
         self._check_all_heard(Kind.UP)
         return self._write(Kind.DOWN, client, self._pass, self._body(client), self._heard[client])
 
@@ -376,39 +365,29 @@ class Parent(Endpoint):
           InputError: somebody has not.
         """
         missing = sorted(set(self.numbers) - set(self._came))
-        if kind != self._due or (kind == Kind.HELLO and missing):
-            raise InputError(
-                f"has not heard clients {missing[:10]} yet, and needs all before the first round",
-                argument="server",
-            )
+        early = kind != self._due or (kind == Kind.HELLO and missing)
+        told = f"has not heard clients {missing[:10]} yet, and needs all before the first round"
+        refuse(early, "server", told)
 
     def _meet(self, message: Message) -> Any:
         """Return what one below says first."""
         return None
 
-    def _greet(self, came: dict[int, Any]) -> bytes:
-        raise NotImplementedError
+    def _greet(self, came: dict[int, Any]) -> bytes: ...
 
-    def _ready(self, message: Message) -> Any:
-        raise NotImplementedError
+    def _ready(self, message: Message) -> Any: ...
 
-    def _open(self, came: dict[int, Any]) -> None:
-        raise NotImplementedError
+    def _open(self, came: dict[int, Any]) -> None: ...
 
-    def _body(self, client: int) -> bytes:
-        raise NotImplementedError
+    def _body(self, client: int) -> bytes: ...
 
-    def _receive(self, message: Message) -> Any:
-        raise NotImplementedError
+    def _receive(self, message: Message) -> Any: ...
 
-    def _close(self, came: dict[int, Any]) -> np.ndarray:
-        raise NotImplementedError
+    def _close(self, came: dict[int, Any]) -> np.ndarray: ...
 
-    def _pack(self) -> tuple[Any, list[Any]]:
-        raise NotImplementedError
+    def _pack(self) -> tuple[Any, list[Any]]: ...
 
-    def _unpack(self, leaves: list[np.ndarray], numbers: list[Any]) -> None:
-        raise NotImplementedError
+    def _unpack(self, leaves: list[np.ndarray], numbers: list[Any]) -> None: ...
 
     def _kept(self) -> tuple[Any, list[Any]]:
         self._check_all_heard(Kind.UP)
@@ -441,13 +420,9 @@ def check_own(problem: Any) -> None:
     Raises:
       InputError: it has several.
     """
-    if problem.num_clients != 1:
-        raise InputError(
-            f"must be the problem of one client, but it has {problem.num_clients}",
-            argument="problem",
-            value=problem,
-            remedy="take one of several with problem.take(jnp.array([number]))",
-        )
+    told = f"must be the problem of one client, but it has {problem.num_clients}"
+    remedy = "take one of several with problem.take(jnp.array([number]))"
+    refuse(problem.num_clients != 1, "problem", told, remedy=remedy)
 
 
 def restored(like: Any, leaves: list[np.ndarray]) -> Any:
@@ -473,6 +448,15 @@ def decoded(channel: Any, code: Any, held: Any, shape: tuple[int, ...], dtype: A
     value, held = _decoded(channel, code, held, shape=shape, dtype=dtype)
     check_finite([value], "decodes to")
     return value, held
+
+
+def all_decoded(channel: Any, codes: list[Any], links: Any, shapes: list[Any], dtype: Any) -> Any:
+    """Return what several codes say, and what their receiver remembers then; as `decoded`."""
+    pairs = [
+        decoded(channel, code, link, shape, dtype)
+        for code, link, shape in zip(codes, links, shapes, strict=True)
+    ]
+    return [value for value, _ in pairs], tuple(link for _, link in pairs)
 
 
 @partial(jax.jit, static_argnames=("shape", "dtype"))

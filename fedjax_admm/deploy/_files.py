@@ -7,7 +7,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from fedjax_admm._checks import InputError
+from fedjax_admm._checks import InputError, refuse
 from fedjax_admm._host._trees import read_tree, write_tree
 from fedjax_admm.deploy._messages import SHOWN_BYTES
 
@@ -24,12 +24,9 @@ def load(path: str | os.PathLike[str], digest: bytes) -> tuple[list[np.ndarray],
       InputError: the file is damaged, or of another solver or run.
     """
     leaves = read_tree(path)
-    if leaves.about.get("solver") != digest[:SHOWN_BYTES].hex():
-        raise InputError(
-            "is of another solver, other numbers of it, another key or another release",
-            argument="path",
-            value=str(path),
-        )
+    other = leaves.about.get("solver") != digest[:SHOWN_BYTES].hex()
+    told = "is of another solver, other numbers of it, another key or another release"
+    refuse(other, "path", told)
     return leaves.arrays, leaves.about["numbers"]
 
 
@@ -61,6 +58,4 @@ class Record(NamedTuple):
             heard = np.array(rows, bool).reshape(len(rows), *content["mask"])
             return cls(heard, str(content["digest"]))
         except (KeyError, TypeError, ValueError) as error:
-            raise InputError(
-                "holds no record of a deployment", argument="path", value=str(path)
-            ) from error
+            raise InputError("holds no record of a deployment", "path") from error

@@ -23,7 +23,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from fedjax_admm._checks import InputError, count, finite_array
+from fedjax_admm._checks import count, finite_array, refuse
 from fedjax_admm._run._keys import init_key
 from fedjax_admm.capabilities import check_capabilities
 from fedjax_admm.deploy import _ego as ego
@@ -112,12 +112,8 @@ class Node(Child):
         noise_key: jax.Array | None = None,
     ) -> None:
         count("number", number, at_least=0, at_most=graph.num_nodes - 1)
-        if not hasattr(problem, "graph"):
-            raise InputError(
-                f"must have a graph, but {type(problem).__name__} has none",
-                argument="problem",
-                value=problem,
-            )
+        told = f"must have a graph, but {type(problem).__name__} has none"
+        refuse(not hasattr(problem, "graph"), "problem", told)
         check_own(problem)
         dtype = problem.start.dtype
         graph = replace(graph, weights=graph.weights.astype(dtype))

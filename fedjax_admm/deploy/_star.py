@@ -17,13 +17,21 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from fedjax_admm._checks import InputError, count, finite_array
+from fedjax_admm._checks import count, finite_array, refuse
 from fedjax_admm._run._keys import init_key, round_keys
 from fedjax_admm.capabilities import check_capabilities, check_kept
-from fedjax_admm.deploy._endpoint import Child, Parent, check_own, decoded, restored, with_rows
+from fedjax_admm.deploy._endpoint import (
+    Child,
+    Parent,
+    all_decoded,
+    check_own,
+    restored,
+    with_rows,
+)
 from fedjax_admm.deploy._messages import (
     Message,
     MessageError,
+    bytes_of,
     fields_of,
     from_body,
     number,
@@ -53,23 +61,26 @@ class Shapes(NamedTuple):
         return cls(*shapes, *(each is not None for each in beside))
 
     @classmethod
-    def read(cls, content: Any) -> "Shapes":
-        """Return the shapes that `_asdict` has made a JSON object.
+    def read(cls, text: str | bytes) -> "Shapes":
+        """Return the shapes that `text` says as a JSON object.
 
         Raises:
           MessageError: it holds none.
         """
         try:
-            arrays = [
-                [tuple(map(operator.index, shape)) for shape in content[name]]
-                for name in cls._fields[:2]
-            ]
-            shapes = cls(*arrays, *(bool(content[name]) for name in cls._fields[2:]))
-        except (ValueError, TypeError, KeyError) as error:
+            said, upload, *beside = (json.loads(text)[name] for name in cls._fields)
+            arrays = ([tuple(map(operator.index, x)) for x in each] for each in (said, upload))
+            shapes = cls(*arrays, *map(bool, beside))
+        except (ValueError, TypeError, KeyError, RecursionError) as error:
             raise MessageError("the first message does not say which arrays it holds") from error
         if not shapes.arrays or any(size < 1 for shape in shapes.arrays for size in shape):
             raise MessageError(f"the first message holds arrays {shapes}, of which some are empty")
         return shapes
+
+    @property
+    def text(self) -> str:
+        """Return the shapes as a JSON object."""
+        return json.dumps(self._asdict())
 
     @property
     def arrays(self) -> list[tuple[int, ...]]:
@@ -135,20 +146,13 @@ class Client(Child):
         self.problem = problem
         first = jax.eval_shape(self.solver.first_model, problem, key)
         self._first, self._dtype = first, first.dtype
-        like, said, upload = jax.eval_shape(
-            self._start, first, jax.ShapeDtypeStruct((), self._dtype)
-        )
-        check_kept(solver, problem, like)
-        if getattr(problem, "average_state", False):
-            raise InputError(
-                "must be False in a deployment, whose messages hold models alone",
-                argument="average_state",
-                value=True,
-                remedy="leave the states private",
-            )
+        curvature = jax.ShapeDtypeStruct((), self._dtype)
+        self._like, said, upload, self._sends = jax.eval_shape(self._start, first, curvature)
+        check_kept(solver, problem, self._like)
+        averages = getattr(problem, "average_state", False)
+        told = "must be False in a deployment, whose messages hold models alone"
+        refuse(averages, "average_state", told, remedy="leave the states private")
         self._shapes = Shapes.of(said, upload)
-        broadcast = partial(_first_broadcast, num_clients=num_clients)
-        self._sends = jax.eval_shape(broadcast, self.solver, first)
 
     @property
     def clients(self) -> Any:
@@ -162,12 +166,12 @@ class Client(Child):
 
     def _begin(self, body: bytes) -> bytes:
         fields = [number(self._first.shape, self._dtype), number((), self._dtype)]
-        state, said, upload = self._start(*map(jnp.asarray, from_body(fields, body)))
+        state, said, upload, _ = self._start(*map(jnp.asarray, from_body(fields, body)))
         self._states = {0: state}
         values = [value[0] for value in self._shapes.values(said, upload)]
         body = to_body(self._shapes.fields(Identity(), self._dtype), values)
-        shapes = json.dumps(self._shapes._asdict()).encode()
-        return len(shapes).to_bytes(4) + shapes + body
+        text = self._shapes.text.encode()
+        return len(text).to_bytes(4) + text + body
 
     def _play(self, message: Message, state: ClientState) -> tuple[ClientState, bytes]:
         received = ()
@@ -190,31 +194,19 @@ class Client(Child):
 
     def _received(self, state: ClientState, body: bytes, index: int) -> tuple[Any, ClientState]:
         """Return a broadcast as it arrives, stacked, and the state with the links down."""
-        keys = _keys_down(
-            *(self.solver, self.key, np.int32(index), np.int32(self.number)),
-            parts=len(state.down),
-            num_clients=self.num_clients,
-        )
-        shared, own = _parts(self._sends)
-        channel = self.solver.exchange.down
+        (shared, own), channel = _parts(self._sends), self.solver.exchange.down
+        _, keys = _keys(self, index, self.number, len(shared), up=False)
         values = from_body(_fields_down(channel, shared, own, self._dtype), body, keys)
-        arrives, down = [], []
-        for leaf, code, held in zip(shared, values, state.down, strict=False):
-            value, held = decoded(channel, code, held, leaf.shape, leaf.dtype)
-            arrives.append(value)
-            down.append(held)
+        codes, shapes = values[: len(shared)], [leaf.shape for leaf in shared]
+        arrives, down = all_decoded(channel, codes, state.down, shapes, self._dtype)
         arriving, rows = iter(arrives), iter(values[len(shared) :])
         leaves, structure = jax.tree.flatten(self._sends, is_leaf=_is_own)
         read = [np.asarray(next(rows if _is_own(leaf) else arriving))[None] for leaf in leaves]
-        return jax.tree.unflatten(structure, read), state._replace(down=tuple(down))
+        return jax.tree.unflatten(structure, read), state._replace(down=down)
 
-    def _start(self, model: Any, curvature: Any) -> tuple[ClientState, RoundMessage, Upload]:
+    def _start(self, model: Any, curvature: Any) -> tuple[ClientState, RoundMessage, Upload, Any]:
         arguments = (self.solver, self.problem, model, curvature, self.key)
         return _start(*arguments, num_clients=self.num_clients)
-
-    def _like(self) -> ClientState:
-        curvature = jax.ShapeDtypeStruct((), self._dtype)
-        return jax.eval_shape(self._start, self._first, curvature)[0]
 
 
 class Server(Parent):
@@ -271,11 +263,7 @@ class Server(Parent):
 
     def _ready(self, message: Message) -> list[Any]:
         end = 4 + int.from_bytes(message.body[:4])
-        try:
-            content = json.loads(message.body[4:end])
-        except (ValueError, RecursionError) as error:
-            raise MessageError("the first message does not say which arrays it holds") from error
-        shapes = Shapes.read(content)
+        shapes = Shapes.read(message.body[4:end])
         if self._came and shapes != self._shapes:
             raise MessageError(
                 f"the first message holds arrays {shapes}, but those of others {self._shapes}"
@@ -298,11 +286,7 @@ class Server(Parent):
         """Return what a client sends in a round, decoded, and what its links remember then."""
         assert self._shapes is not None
         arrays, channel = self._shapes.arrays, self.solver.exchange.up
-        talks, keys = _keys_up(
-            *(self.solver, self.key, np.int32(message.round), np.int32(message.client)),
-            parts=len(arrays),
-            num_clients=self.num_clients,
-        )
+        talks, keys = _keys(self, message.round, message.client, len(arrays), up=True)
         if not talks:
             if message.body:
                 raise MessageError(f"nothing is sent in round {message.round}")
@@ -311,11 +295,8 @@ class Server(Parent):
         values = from_body(shapes.fields(channel, dtype), message.body, keys)
         self._check_group(shapes, values)
         links = jax.tree.map(lambda leaf: leaf[message.client], self._held)
-        held = []
-        for part, (link, shape) in enumerate(zip(links, arrays, strict=True)):
-            values[part], link = decoded(channel, values[part], link, shape, dtype)
-            held.append(link)
-        return values, tuple(held)
+        read, held = all_decoded(channel, values[: len(arrays)], links, arrays, dtype)
+        return [*read, *values[len(arrays) :]], held
 
     def _body(self, client: int) -> bytes:
         if not self.solver.replies and not self._bodies:
@@ -364,17 +345,15 @@ class Server(Parent):
 
     def _stacked(self, came: dict[int, Any], shapes: Any) -> tuple[RoundMessage, Upload]:
         """Return what clients send, stacked; zeros for those who are absent."""
-        dtype = self.model.dtype
-        zeros = [np.zeros(shape, dtype) for shape in shapes.arrays]
-        zeros += [np.zeros((), np.int32)] * shapes.groups
-        zeros += [np.zeros((), dtype)] * (shapes.beside + shapes.weights)
+        fields = shapes.fields(Identity(), self.model.dtype)
+        zeros = from_body(fields, bytes(bytes_of(fields)))
         rows = [came.get(i, zeros) for i in self.numbers]
         return shapes.messages([np.stack(each) for each in zip(*rows, strict=True)])
 
     def _pack(self) -> tuple[Any, list[Any]]:
         assert self._shapes is not None
         bodies = [np.frombuffer(self._bodies.get(i, b""), np.uint8) for i in self.numbers]
-        return (bodies, self._state, self._held), [self._shapes._asdict()]
+        return (bodies, self._state, self._held), [self._shapes.text]
 
     def _unpack(self, leaves: list[np.ndarray], numbers: list[Any]) -> None:
         self._shapes = Shapes.read(numbers[0])
@@ -400,11 +379,6 @@ def _fields_down(channel: Any, shared: list[Any], own: list[Any], dtype: Any) ->
     return [*codes, *(number(rows.shape[1:], dtype) for rows in own)]
 
 
-def _first_broadcast(solver, model, num_clients):
-    solver = solver.at(jnp.ones((), model.dtype))
-    return solver.broadcast(solver.start_server(model, num_clients))
-
-
 def _turn(solver, key, index):
     """Return whether clients send in a round, and the key of its messages."""
     talks, key = solver.coin(round_keys(key, index)[1])
@@ -413,14 +387,14 @@ def _turn(solver, key, index):
 
 @partial(jax.jit, static_argnames="num_clients")
 def _start(solver, problem, model, curvature, key, *, num_clients):
-    """Return the state before the first round, what counts as said, and the first upload."""
+    """Return the first state, what counts as said, the first upload, and the first broadcast."""
     solver, exchange = solver.at(curvature), solver.exchange
     clients, said = solver.start_clients(problem, model[None], init_key(key))
     upload = solver.upload(clients)
     up = tuple(exchange.up.init(value[0]) for value in (*said.values, *upload.values))
-    shared, _ = _parts(solver.broadcast(solver.start_server(model, num_clients)))
-    down = tuple(exchange.down.listen(leaf) for leaf in shared)
-    return ClientState(clients, up, down, curvature), said, upload
+    sends = solver.broadcast(solver.start_server(model, num_clients))
+    down = tuple(exchange.down.listen(leaf) for leaf in _parts(sends)[0])
+    return ClientState(clients, up, down, curvature), said, upload, sends
 
 
 @partial(jax.jit, static_argnames="num_clients")
@@ -451,18 +425,20 @@ def _reply(solver, clients, curvature, answer):
     return solver.at(curvature).reply(clients, answer)
 
 
-@partial(jax.jit, static_argnames=("parts", "num_clients"))
-def _keys_down(solver, key, index, number, *, parts, num_clients):
-    """Return the keys of the codes down to a client, one for every array."""
-    _, key = _turn(solver, key, index)
-    return [solver.exchange.keys_down(key, part, num_clients)[number] for part in range(parts)]
+def _keys(end: Any, index: int, number: int, parts: int, *, up: bool) -> tuple[Any, list[Any]]:
+    """Return whether clients send in a round, and the keys of one client's codes, one per array."""
+    arguments = (end.solver, end.key, np.int32(index), np.int32(number))
+    return _own_keys(*arguments, up=up, parts=parts, num_clients=end.num_clients)
 
 
-@partial(jax.jit, static_argnames=("parts", "num_clients"))
-def _keys_up(solver, key, index, number, *, parts, num_clients):
-    """Return whether clients send in a round, and the keys of a client's codes, one per array."""
+@partial(jax.jit, static_argnames=("up", "parts", "num_clients"))
+def _own_keys(solver, key, index, number, *, up, parts, num_clients):
     talks, key = _turn(solver, key, index)
-    keys = [solver.exchange.keys_up(key, part, num_clients)[2] for part in range(parts)]
+    exchange = solver.exchange
+    if up:
+        keys = [exchange.keys_up(key, part, num_clients)[2] for part in range(parts)]
+    else:
+        keys = [exchange.keys_down(key, part, num_clients) for part in range(parts)]
     return talks, [each[number] for each in keys]
 
 

@@ -18,6 +18,7 @@ from fedjax_admm._checks import (
     finite_array,
     function_of,
     instance,
+    refuse,
 )
 from fedjax_admm._run._keys import init_key
 from fedjax_admm.capabilities import OnGraph, Subset, check_capabilities, first_model, has
@@ -118,12 +119,8 @@ class Study:
         ends = _ends_of(self.solver)
         instance("topology", self.topology, ends.topology, ends.topology_words)
         number = getattr(self.topology, ends.size, self.num_clients)
-        if number != self.num_clients:
-            raise InputError(
-                f"has {number} clients, but num_clients is {self.num_clients}",
-                argument="topology",
-                value=self.topology,
-            )
+        told = f"has {number} clients, but num_clients is {self.num_clients}"
+        refuse(number != self.num_clients, "topology", told)
 
     @property
     def num_sites(self) -> int:
@@ -179,7 +176,7 @@ class Study:
         """
         spec = importlib.util.spec_from_file_location("study", Path(path))
         if spec is None or spec.loader is None or not Path(path).is_file():
-            raise InputError(f"there is no Python file {path}", argument="study", value=str(path))
+            raise InputError(f"there is no Python file {path}", "study")
         module = importlib.util.module_from_spec(spec)
         spec.loader.exec_module(module)
         return cls.of_module(module, str(path))
@@ -192,13 +189,8 @@ class Study:
           InputError: it names none.
         """
         study = getattr(module, "STUDY", None)
-        if not isinstance(study, cls):
-            raise InputError(
-                f"{place} names no study",
-                argument="study",
-                value=place,
-                remedy="write STUDY = fedjax_admm.deploy.Study(...) into it",
-            )
+        remedy = "write STUDY = fedjax_admm.deploy.Study(...) into it"
+        refuse(not isinstance(study, cls), "study", f"{place} names no study", remedy=remedy)
         return study
 
 

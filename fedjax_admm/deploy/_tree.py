@@ -174,19 +174,18 @@ class _TreeChild(Child):
         fields = [*links.upload(self.number, exchange.up), links.heard(self.number)]
         return state._replace(nodes=nodes, up=up), to_body(fields, [code, weight, mask])
 
+    @property
     def _like(self) -> NodeState:
         model = jax.ShapeDtypeStruct(self._links.shape, self._links.dtype)
         return jax.eval_shape(self._start, model)[0]
 
     def _start(self, model: jax.Array) -> tuple[NodeState, Any]:
         """Return the state before the first round, and the first upload."""
-        raise NotImplementedError
 
     def _pass(
         self, message: Message, state: NodeState, above: np.ndarray
     ) -> tuple[NodeState, np.ndarray]:
         """Return the state after the passes of a work, and who was heard below."""
-        raise NotImplementedError
 
 
 class TreeClient(_TreeChild):
@@ -299,7 +298,6 @@ class _TreeParent(Parent):
 
     def _stepped(self, below: Below, active: np.ndarray, keys: jax.Array) -> tuple[Any, Below]:
         """Return the model after a round, or a pass, and what is remembered of the children."""
-        raise NotImplementedError
 
 
 class TreeServer(_TreeParent):
@@ -428,6 +426,7 @@ class Middle(_TreeChild):
         mask = np.concatenate(server.masks)[:, self._links.under[self.number]]
         return state._replace(nodes=server.nodes, below=server.remembered), mask
 
+    @property
     def _like(self) -> NodeState:
         level, row, size, _ = self._links.places[self.number]
         start = partial(_start_server, level=level, size=size)
