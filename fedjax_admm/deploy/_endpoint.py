@@ -62,11 +62,9 @@ class Endpoint:
         topology: Any = None,
     ) -> None:
         instance("solver", solver, *kind)
-        told = (
-            f"must be {kind[1]}, but a round of {type(solver).__name__} reads the problem of all "
-        )
         whole = isinstance(solver, StarSolver) and type(solver).step is not StarSolver.step
-        refuse(whole, "solver", told + "clients at the server, where there are no data")
+        told = f"must be {kind[1]}, but a round of {type(solver).__name__} reads the problem of"
+        refuse(whole, "solver", f"{told} all clients at the server, where there are no data")
         attack, delay = solver.exchange.attack, solver.exchange.delay
         refuse(
             not (isinstance(attack, type(no_attack())) and isinstance(delay, Prompt)),

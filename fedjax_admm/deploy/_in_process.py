@@ -1,15 +1,15 @@
 """A deployment within one process: clients are called one after the other."""
 
-import math
 from collections.abc import Callable, Iterator, Mapping
 from typing import Any, NamedTuple
 
 import jax
 import numpy as np
 
-from fedjax_admm._checks import InputError, count
-from fedjax_admm.deploy._asking import Answer, Ask, ask_all, ask_round
+from fedjax_admm._checks import refuse
+from fedjax_admm.deploy._asking import Answer, Ask, Round
 from fedjax_admm.deploy._messages import MessageError, index_of
+from fedjax_admm.deploy._rounds import Rounds
 from fedjax_admm.deploy._study import Study
 from fedjax_admm.deploy._tree import Children
 
@@ -47,35 +47,28 @@ def in_process(
       InputError: as `Study.of`, or `present` does not fit the rounds and the clients.
       MessageError: a message does not fit, such as one with a number that is not finite.
     """
-    rounds, study = count("rounds", rounds, at_least=0), Study.of(solver, problem, key)
+    study = Study.of(solver, problem, key)
     passes = rounds * getattr(solver, "passes", 1)
     if present is not None:
         present = np.asarray(present, bool).reshape(-1, np.shape(present)[-1])
-        if len(present) < passes or present.shape[1] != study.num_sites:
-            raise InputError(
-                f"must say of {passes} rounds or passes which of {study.num_sites} take part, but "
-                f"its shape is {present.shape}",
-                argument="present",
-                value=present,
-            )
-    server, clients = study.server(), []
+        told = f"must say of {passes} rounds or passes which of {study.num_sites} take part, but "
+        wrong = len(present) < passes or present.shape[1] != study.num_sites
+        refuse(wrong, "present", f"{told}its shape is {present.shape}")
+    clients: list[Any] = []
 
     def answer(number: int, name: str, data: bytes) -> Answer:
         method = getattr(clients[number], name)
         return Answer(number, method(data) if data else method())
 
+    def report(each: Round) -> None:
+        if each.refused:
+            raise MessageError(each.refused[0])
+
     ask = calls(answer, present)
-    below = Children(ask, math.inf, math.inf, quorum=0)
+    job = Rounds(study=study, rounds=rounds, folder=None, quorum=0, report=report)
+    below = Children(ask, quorum=0, report=report)
     clients += [study.client(i, below) for i in range(study.num_sites)]
-    ask_all(server, ask, "hello", dict.fromkeys(server.numbers, b""), math.inf)
-    ask_all(server, ask, "begin", server.start(), math.inf)
-    for _ in range(rounds):
-        refused = ask_round(server, ask, math.inf, quorum=0).refused
-        if refused:
-            raise MessageError(refused[0])
-    for _ in ask("finish", {i: server.broadcast(i) for i in server.numbers}, math.inf):
-        pass
-    return Deployment(server, clients)
+    return Deployment(job.run(ask), clients)
 
 
 def called(sites: Any) -> Ask:
@@ -84,14 +77,7 @@ def called(sites: Any) -> Ask:
     Args:
       sites: the ends of those who have a server above them, by number: a `Site` each.
     """
-
-    def answer(number: int, name: str, data: bytes) -> Answer:
-        try:
-            return Answer(number, sites[number].answer(name, data), sites[number].seconds)
-        except MessageError as refusal:
-            return Answer(number, b"", refusal=str(refusal))
-
-    return calls(answer, None)
+    return calls(lambda number, name, data: sites[number].reply(name, data), None)
 
 
 def calls(answer: Callable[[int, str, bytes], Answer], present: Any) -> Ask:

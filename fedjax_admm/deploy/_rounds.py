@@ -19,7 +19,8 @@ class Rounds:
     Args:
       study: what is deployed.
       rounds: how many, those before a resumption included.
-      folder: where the server's state, the record and the seconds of the rounds are written.
+      folder: where the server's state, the record and the seconds of the rounds are written;
+        nowhere if None.
       deadline: seconds after which a round is closed without those who have not answered.
       patience: seconds for messages before the first round and in it, in which clients compile.
       quorum: a round is closed when so many clients have been heard; all that are connected if
@@ -33,7 +34,7 @@ class Rounds:
 
     study: Study
     rounds: int
-    folder: str | Path
+    folder: str | Path | None
     deadline: float = 30.0
     patience: float = 300.0
     quorum: int | None = None
@@ -42,15 +43,14 @@ class Rounds:
     server: Any = field(init=False)
 
     def __post_init__(self) -> None:
-        study, self.folder = self.study, Path(self.folder)
-        self.rounds = count("rounds", self.rounds)
+        count("rounds", self.rounds, at_least=0)
         scalar("deadline", self.deadline, above=0)
         scalar("patience", self.patience, above=0)
-        self.server = study.server()
+        self.server = self.study.server()
         if self.quorum is not None:
             count("quorum", self.quorum, at_least=0, at_most=len(self.server.numbers))
         if self.resume:
-            self.server.resume(self.folder / "server.npz")
+            self.server.resume(Path(self.folder or ".", "server.npz"))
 
     def run(self, ask: Ask) -> Any:
         """Run the rounds that are left; return the server after the last one.
@@ -59,23 +59,27 @@ class Rounds:
           InputError: somebody does not join in time.
           MessageError: a message before the first round does not fit.
         """
-        server, folder = self.server, Path(self.folder)
-        folder.mkdir(parents=True, exist_ok=True)
+        server = self.server
         if not self.resume:
             ask_all(server, ask, "hello", dict.fromkeys(server.numbers, b""), self.patience)
             ask_all(server, ask, "begin", server.start(), self.patience)
-        seconds = folder / "rounds.json"
-        lines = json.loads(seconds.read_text("utf-8")) if self.resume and seconds.exists() else []
         first = server.round
         while server.round < self.rounds:
             limit = self.patience if server.round == first else self.deadline
             each = ask_round(server, ask, limit, self.quorum)
-            server.save(folder / "server.npz")
-            server.record.save(folder / "record.json")
-            lines.append(each._asdict())
-            write_text(seconds, json.dumps(lines) + "\n")
+            if self.folder is not None:
+                self._save(each, Path(self.folder))
             self.report(each)
         last = {i: server.broadcast(i) for i in server.numbers}
         for _ in ask("finish", last, self.deadline):
             pass
         return server
+
+    def _save(self, each: Round, folder: Path) -> None:
+        """Write what is kept of a round, and of those before it."""
+        folder.mkdir(parents=True, exist_ok=True)
+        self.server.save(folder / "server.npz")
+        self.server.record.save(folder / "record.json")
+        seconds = folder / "rounds.json"
+        lines = json.loads(seconds.read_text("utf-8"))[: each.number] if seconds.exists() else []
+        write_text(seconds, json.dumps([*lines, each._asdict()]) + "\n")

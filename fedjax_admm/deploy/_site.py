@@ -5,7 +5,9 @@ import time
 from pathlib import Path
 from typing import Any
 
+from fedjax_admm.deploy._asking import Answer
 from fedjax_admm.deploy._graph import Node
+from fedjax_admm.deploy._messages import MessageError
 from fedjax_admm.deploy._study import Study
 
 
@@ -62,6 +64,13 @@ class Site:
             reply = self._answer(name, data)
             self.seconds = time.monotonic() - begun
         return reply
+
+    def reply(self, name: str, data: bytes) -> Answer:
+        """Return what a transport carries back: `answer`, or why the message does not fit."""
+        try:
+            return Answer(self.number, self.answer(name, data), self.seconds)
+        except MessageError as refusal:
+            return Answer(self.number, b"", refusal=str(refusal))
 
     def _answer(self, name: str, data: bytes) -> bytes:
         if name == "hello":

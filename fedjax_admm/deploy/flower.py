@@ -32,9 +32,8 @@ from flwr.app import (  # pyright: ignore[reportMissingImports]
 from flwr.clientapp import ClientApp  # pyright: ignore[reportMissingImports]
 from flwr.serverapp import Grid, ServerApp  # pyright: ignore[reportMissingImports]
 
-from fedjax_admm._checks import InputError, count
+from fedjax_admm._checks import count, refuse
 from fedjax_admm.deploy._asking import Answer
-from fedjax_admm.deploy._messages import MessageError
 from fedjax_admm.deploy._rounds import Rounds
 from fedjax_admm.deploy._site import Site
 from fedjax_admm.deploy._study import Study
@@ -72,11 +71,8 @@ def client_app(study: Study, folder: str | Path) -> ClientApp:
         @app.train(name)
         def answer(message: Message, context: Context) -> Message:
             client, data = _number(context, study), message.content[_KEY]["data"]
-            site = Site(study, client, folder)
-            try:
-                return _reply(message, Answer(client, site.answer(name, data), site.seconds))
-            except MessageError as refusal:
-                return _reply(message, Answer(client, b"", refusal=str(refusal)))
+            answer = Site(study, client, folder).reply(name, data)
+            return Message(RecordDict({_KEY: ConfigRecord(answer._asdict())}), reply_to=message)
 
     for name in ("hello", "begin", "work", "finish"):
         register(name)
@@ -173,10 +169,6 @@ class Nodes:
         self.clients[node] = answer.client
 
 
-def _reply(message: Message, answer: Answer) -> Message:
-    return Message(RecordDict({_KEY: ConfigRecord(answer._asdict())}), reply_to=message)
-
-
 def _answer(reply: Message) -> Answer | None:
     """Return what a reply holds; None where Flower says that none has come."""
     if reply.has_error():
@@ -198,10 +190,6 @@ def _number(context: Context, study: Study) -> int:
       InputError: its configuration does not say so.
     """
     number = context.node_config.get("client")
-    if number is None:
-        raise InputError(
-            "does not say which client this is",
-            argument="node-config",
-            remedy="start it by flower-supernode --node-config 'client=0'",
-        )
+    remedy = "start it by flower-supernode --node-config 'client=0'"
+    refuse(number is None, "node-config", "does not say which client this is", remedy=remedy)
     return count("client", number, at_least=0, at_most=study.num_clients - 1)

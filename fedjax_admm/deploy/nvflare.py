@@ -40,9 +40,8 @@ from nvflare.fuel.f3.cellnet.defs import (  # pyright: ignore[reportMissingImpor
     ReturnCode,
 )
 
-from fedjax_admm._checks import InputError
+from fedjax_admm._checks import refuse
 from fedjax_admm.deploy._asking import Answer, Ask, answers
-from fedjax_admm.deploy._messages import MessageError
 from fedjax_admm.deploy._rounds import Rounds
 from fedjax_admm.deploy._site import Site
 from fedjax_admm.deploy._study import Study
@@ -118,12 +117,10 @@ def join(
 
     def answer(request: Any, name: str) -> Any:
         try:
-            data = site.answer(name, bytes(request.payload or b""))
-            if name == "finish":
+            reply = site.reply(name, bytes(request.payload or b""))
+            if name == "finish" and not reply.refusal:
                 over.set()
-            return Message({_SECONDS: site.seconds}, data)
-        except MessageError as refusal:
-            return Message({_REFUSAL: str(refusal)}, b"")
+            return Message({_SECONDS: reply.seconds, _REFUSAL: reply.refusal}, reply.data)
         except BaseException as error:
             # What the user's file or this machine does wrong ends this client.
             failures.append(error)
@@ -140,13 +137,12 @@ def join(
         while not over.wait(0.2):
             if cell.is_cell_connected("server"):
                 reached = time.monotonic()
-            elif time.monotonic() - reached > patience:
-                raise InputError(
-                    f"the server at {address} has been out of reach for {patience:g} seconds",
-                    argument="server",
-                    value=address,
-                    remedy="start it, or see whether its address and its certificates are right",
-                )
+            refuse(
+                time.monotonic() - reached > patience,
+                "server",
+                f"the server at {address} has been out of reach for {patience:g} seconds",
+                remedy="start it, or see whether its address and its certificates are right",
+            )
         time.sleep(0.2)  # for the last answer to leave
     finally:
         cell.stop()
@@ -185,29 +181,21 @@ def _ok(reply: Any) -> bool:
 def _cell(name: str, address: str, kit: str | Path | None, role: str) -> Any:
     """Return a cell of NVFlare; with certificates it speaks TLS and checks who the others are."""
     host, _, port = address.rpartition(":")
-    if not host or not port.isdecimal() or not 0 < int(port) < 2**16:
-        raise InputError("must be HOST:PORT", argument="server", value=address)
+    wrong = not host or not port.isdecimal() or not 0 < int(port) < 2**16
+    refuse(wrong, "server", "must be HOST:PORT", address)
     # NVFlare takes all cells of a process for those of one network. A middle node has cells in two,
     # whose servers have one name: each cell has a table of cells of its own.
     own = type("Cell", (CoreCell,), {"ALL_CELLS": {}})
     if kit is None:
-        if host not in _LOOPBACK:
-            raise InputError(
-                f"needs certificates for messages between machines, and {host} may be another one",
-                argument="kit",
-                remedy="name the folder `startup` that `nvflare provision` has written",
-            )
+        told = f"needs certificates for messages between machines, and {host} may be another one"
+        remedy = "name the folder `startup` that `nvflare provision` has written"
+        refuse(host not in _LOOPBACK, "kit", told, remedy=remedy)
         return own(name, f"tcp://{address}", False, {})
     files = {"ca_cert": "rootCA.pem", f"{role}_cert": f"{role}.crt", f"{role}_key": f"{role}.key"}
     credentials = {key: str(Path(kit, file)) for key, file in files.items()}
     for path in credentials.values():
-        if not Path(path).is_file():
-            raise InputError(
-                f"has no file {Path(path).name}",
-                argument="kit",
-                value=str(kit),
-                remedy=f"name the folder `startup` of this {role}",
-            )
+        told, remedy = f"has no file {Path(path).name}", f"name the folder `startup` of this {role}"
+        refuse(not Path(path).is_file(), "kit", told, remedy=remedy)
     return own(name, f"tcp://{address}", True, credentials, auth_identity_map={"server": host})
 
 
@@ -228,10 +216,8 @@ class ClientSite:
         """Return the answer to the server's message, its seconds, and a refusal."""
         if self._site is None:
             self._site = Site(Study.load(self.study), number, self.folder)
-        try:
-            return self._site.answer(name, data), self._site.seconds, ""
-        except MessageError as refusal:
-            return b"", 0.0, str(refusal)
+        _, *reply = self._site.reply(name, data)
+        return tuple(reply)
 
 
 class ServerSite:
@@ -255,8 +241,7 @@ class ServerSite:
         )
         sites = sorted(collab.clients, key=lambda site: site.name)
         due = len(rounds.server.numbers)
-        if len(sites) != due:
-            raise InputError(f"{len(sites)} sites are connected, but {due} are due")
+        refuse(len(sites) != due, None, f"{len(sites)} sites are connected, but {due} are due")
 
         def ask(name: str, messages: Mapping[int, bytes], seconds: float) -> Iterator[Answer]:
             def call(number: int, data: bytes) -> Answer | None:
