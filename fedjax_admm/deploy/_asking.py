@@ -99,15 +99,12 @@ def ask_round(server: Any, ask: Ask, seconds: float, quorum: int | None) -> Roun
     messages = {i: server.broadcast(i) for i in server.numbers}
     encoding, clients = time.monotonic() - begun, 0.0
     refused: dict[str, None] = {}  # in the order in which they came
-    left, waited = seconds, 0.0
-    limit = time.monotonic() + seconds
+    left, limit = seconds, time.monotonic() + seconds
     enough = 1 if quorum is None else quorum
     while True:
         due = {i: data for i, data in messages.items() if i not in server.heard}
-        asked = time.monotonic()
         for answer in ask("work", due, left):
             came = time.monotonic()
-            waited += came - asked
             try:
                 if answer.refusal:
                     raise MessageError(answer.refusal)
@@ -115,17 +112,15 @@ def ask_round(server: Any, ask: Ask, seconds: float, quorum: int | None) -> Roun
                 clients = max(clients, answer.seconds)
             except MessageError as refusal:
                 refused[f"client {answer.client}: {refusal}"] = None
-            asked = time.monotonic()
-            encoding += asked - came
+            encoding += time.monotonic() - came
             if quorum and len(server.heard) >= quorum:
                 break
-        waited += time.monotonic() - asked
         left = limit - time.monotonic()
         if len(server.heard) >= enough or left <= 0:
             break
         time.sleep(0.05)
-    begun = time.monotonic()
+    ended = time.monotonic()
     heard = server.close_round()
-    transport = max(waited - clients, 0.0)
-    step = time.monotonic() - begun
+    transport = max(ended - begun - encoding - clients, 0.0)
+    step = time.monotonic() - ended
     return Round(index, heard, tuple(refused), clients, transport, encoding, step)

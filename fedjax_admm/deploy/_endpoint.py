@@ -21,17 +21,9 @@ import numpy as np
 
 from fedjax_admm._checks import instance, refuse
 from fedjax_admm._run._estimates import in_dtype_of
+from fedjax_admm.deploy import _messages as wire
 from fedjax_admm.deploy._files import Record, load, save
-from fedjax_admm.deploy._messages import (
-    SHOWN_BYTES,
-    Kind,
-    Message,
-    MessageError,
-    check_finite,
-    digest_of,
-    read,
-    write,
-)
+from fedjax_admm.deploy._messages import Kind, Message, MessageError
 from fedjax_admm.messages import Prompt, no_attack
 from fedjax_admm.solvers import StarSolver
 
@@ -76,7 +68,7 @@ class Endpoint:
         self.solver: Any = in_dtype_of(solver, like)
         self.key, self.num_clients = key, num_clients
         shared = self.solver if topology is None else (self.solver, topology)
-        self._digest = digest_of(shared, num_clients, key)
+        self._digest = wire.digest_of(shared, num_clients, key)
 
     def save(self, path: str | os.PathLike[str]) -> None:
         """Write what this end remembers to a file, in the place of an older one.
@@ -104,7 +96,7 @@ class Endpoint:
         """Take over arrays and numbers that were saved."""
 
     def _write(self, kind: Kind, client: int, index: int, body: bytes, heard: int = 0) -> bytes:
-        return write(Message(kind, client, index, heard, body), self._digest)
+        return wire.write(Message(kind, client, index, heard, body), self._digest)
 
 
 class Child(Endpoint):
@@ -178,7 +170,7 @@ class Child(Endpoint):
         return max(self._states, default=0)
 
     def _read(self, data: bytes, kind: Kind) -> Message:
-        message = read(data, kind, self._digest)
+        message = wire.read(data, kind, self._digest)
         if message.client != self.number:
             raise MessageError(
                 f"the message is for client {message.client}, but this is client {self.number}"
@@ -285,7 +277,7 @@ class Parent(Endpoint):
     def record(self) -> Record:
         """Return who has been heard, by which a simulation can replay it."""
         heard = np.array(self.masks, bool).reshape(len(self.masks), *self.mask)
-        return Record(heard, self._digest[:SHOWN_BYTES].hex())
+        return Record(heard, self._digest[: wire.SHOWN_BYTES].hex())
 
     def start(self) -> dict[int, bytes]:
         """Return by number the first message, once all have said hello.
@@ -308,7 +300,7 @@ class Parent(Endpoint):
         Raises:
           MessageError: it does not fit; nothing has changed then, and this end can go on.
         """
-        message = read(data, self._due, self._digest)
+        message = wire.read(data, self._due, self._digest)
         client = message.client
         if client not in self.numbers:
             raise MessageError(f"client {client} is none of the {len(self.numbers)} of this server")
@@ -444,7 +436,7 @@ def decoded(channel: Any, code: Any, held: Any, shape: tuple[int, ...], dtype: A
       MessageError: it says a number that is not finite.
     """
     value, held = _decoded(channel, code, held, shape=shape, dtype=dtype)
-    check_finite([value], "decodes to")
+    wire.check_finite([value], "decodes to")
     return value, held
 
 

@@ -26,26 +26,17 @@ import numpy as np
 from fedjax_admm._checks import count, finite_array, refuse
 from fedjax_admm._run._keys import init_key
 from fedjax_admm.capabilities import check_capabilities
-from fedjax_admm.deploy import _ego as ego
+from fedjax_admm.deploy import _ego as ego, _messages as wire
 from fedjax_admm.deploy._endpoint import Child, Parent, check_open, check_own, decoded, restored
 from fedjax_admm.deploy._files import load, save
-from fedjax_admm.deploy._messages import (
-    Kind,
-    Message,
-    MessageError,
-    bytes_of,
-    fields_of,
-    from_body,
-    number,
-    to_body,
-)
+from fedjax_admm.deploy._messages import Kind, Message, MessageError
 from fedjax_admm.graphs import Graph
 from fedjax_admm.solvers import GraphSolver, LetterSolver
 
 GRAPH = (GraphSolver, "a solver on a graph, such as solvers.extra()")
 _LEDGER = b"privacy ledger"  # of any solver, in the place of a digest
 _FIRST = struct.Struct(">I")
-_CURVATURE = [number((), np.float64)]
+_CURVATURE = [wire.number((), np.float64)]
 
 
 class Fields(NamedTuple):
@@ -58,12 +49,12 @@ class Fields(NamedTuple):
     @classmethod
     def of(cls, solver: Any, shape: tuple[int, ...], dtype: Any) -> "Fields":
         """Return the fields of the messages of a solver, for models of a shape."""
-        code = fields_of(solver.exchange.up, [shape], dtype)
-        return cls([number(shape, dtype)], code, isinstance(solver, LetterSolver))
+        code = wire.fields_of(solver.exchange.up, [shape], dtype)
+        return cls([wire.number(shape, dtype)], code, isinstance(solver, LetterSolver))
 
     def length(self, later: bool) -> int:
         """Return how many bytes reach one neighbour, in a round or before the first one."""
-        return bytes_of(self.code if later else self.first)
+        return wire.bytes_of(self.code if later else self.first)
 
 
 class Released(NamedTuple):
@@ -182,13 +173,13 @@ class Node(Child):
 
     def _hello(self) -> bytes:
         known = self.solver.own_curvature(self.problem, self.number, self.num_clients)
-        return to_body(_CURVATURE, [known])
+        return wire.to_body(_CURVATURE, [known])
 
     def _begin(self, body: bytes) -> bytes:
-        (largest,) = from_body(_CURVATURE, body)
+        (largest,) = wire.from_body(_CURVATURE, body)
         self._curvature = self.solver.as_curvature(jnp.asarray(largest, self._dtype))
         first = ego.first_message(self.solver, self.problem, self._curvature)
-        return to_body(self._fields.first, [first])
+        return wire.to_body(self._fields.first, [first])
 
     def _work(self, message: Message) -> bytes:
         """Do this node's part of a round.
@@ -214,7 +205,8 @@ class Node(Child):
         codes = jax.tree.map(np.asarray, codes)
         rows = range(len(self._neighbours) if self._fields.letters else 1)
         return b"".join(
-            to_body(self._fields.code, [jax.tree.map(lambda x, k=k: x[k], codes)]) for k in rows
+            wire.to_body(self._fields.code, [jax.tree.map(lambda x, k=k: x[k], codes)])
+            for k in rows
         )
 
     def _caught_up(self, message: Message, first: int) -> None:
@@ -271,7 +263,7 @@ class Node(Child):
             models[self._ego.place] = ego.first_message(self.solver, self.problem, self._curvature)
             for sender, body in bodies.items():
                 place = np.searchsorted(members, sender)
-                (models[place],) = from_body(self._fields.first, body)
+                (models[place],) = wire.from_body(self._fields.first, body)
             return ego.opened(*parts, self._curvature, models)
         letters, held = self._fields.letters, state.held
         places = self._ego.edges if letters else self._ego.members
@@ -283,7 +275,7 @@ class Node(Child):
             if letters:  # a letter has the key of the end from which it comes
                 row = 2 * self._ego.edges[place] + 1 - self._ego.ends[place]
             key = ego.code_key(self.solver, self.key, np.int32(index), np.int32(row), number=codes)
-            (code,) = from_body(self._fields.code, body, [key])
+            (code,) = wire.from_body(self._fields.code, body, [key])
             link = jax.tree.map(lambda leaf, k=place: leaf[k], held)
             channel = self.solver.exchange.up
             arrived[place], link = decoded(channel, code, link, self._shape, self._dtype)
@@ -382,13 +374,13 @@ class Relay(Parent):
     # `bytes_down` is along edges, which is what `Traffic` counts.
 
     def _meet(self, message: Message) -> float:
-        return float(from_body(_CURVATURE, message.body)[0])
+        return float(wire.from_body(_CURVATURE, message.body)[0])
 
     def _greet(self, came: dict[int, Any]) -> bytes:
-        return to_body(_CURVATURE, [max(came.values())])
+        return wire.to_body(_CURVATURE, [max(came.values())])
 
     def _ready(self, message: Message) -> bytes:
-        from_body(self._fields.first, message.body)
+        wire.from_body(self._fields.first, message.body)
         return message.body
 
     def _open(self, came: dict[int, Any]) -> None:
@@ -401,7 +393,7 @@ class Relay(Parent):
             raise MessageError(f"the body has {len(body)} bytes, but {due} are due")
         for start in range(0, due, length):
             # The key of a code tells its places, and not whether its numbers are finite.
-            from_body(self._fields.code, body[start : start + length], [self.key])
+            wire.from_body(self._fields.code, body[start : start + length], [self.key])
         return body
 
     def _body(self, client: int) -> bytes:

@@ -22,12 +22,7 @@ class Deployment(NamedTuple):
 
 
 def in_process(
-    solver: Any,
-    problem: Any,
-    key: jax.Array,
-    *,
-    rounds: int,
-    present: Any = None,
+    solver: Any, problem: Any, key: jax.Array, *, rounds: int, present: Any = None
 ) -> Deployment:
     """Deploy a solver on the clients of a problem within this process.
 

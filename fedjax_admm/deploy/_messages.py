@@ -69,8 +69,7 @@ def write(message: Message, digest: bytes) -> bytes:
     """Return the bytes of a message."""
     body = message.body
     header = _HEADER.pack(
-        *(_MAGIC, VERSION, message.kind, message.client, message.round, message.heard),
-        len(body),
+        *(_MAGIC, VERSION, message.kind, message.client, message.round, message.heard), len(body)
     )
     head = header + _seal(header, body, digest)
     return head + _CHECK.pack(zlib.crc32(body, zlib.crc32(head))) + body

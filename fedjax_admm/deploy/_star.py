@@ -20,23 +20,9 @@ import numpy as np
 from fedjax_admm._checks import count, finite_array, refuse
 from fedjax_admm._run._keys import init_key, round_keys
 from fedjax_admm.capabilities import check_capabilities, check_kept
-from fedjax_admm.deploy._endpoint import (
-    Child,
-    Parent,
-    all_decoded,
-    check_own,
-    restored,
-    with_rows,
-)
-from fedjax_admm.deploy._messages import (
-    Message,
-    MessageError,
-    bytes_of,
-    fields_of,
-    from_body,
-    number,
-    to_body,
-)
+from fedjax_admm.deploy import _messages as wire
+from fedjax_admm.deploy._endpoint import Child, Parent, all_decoded, check_own, restored, with_rows
+from fedjax_admm.deploy._messages import Message, MessageError
 from fedjax_admm.messages import Identity, Whole
 from fedjax_admm.protocol import RoundInfo
 from fedjax_admm.solvers import PerClient, RoundMessage, StarSolver, Upload
@@ -89,8 +75,10 @@ class Shapes(NamedTuple):
 
     def fields(self, channel: Any, dtype: Any) -> list[Any]:
         """Return what a client's message is on the wire."""
-        beside = [Whole((), 32)] * self.groups + [number((), dtype)] * (self.beside + self.weights)
-        return [*fields_of(channel, self.arrays, dtype), *beside]
+        beside = [Whole((), 32)] * self.groups + [wire.number((), dtype)] * (
+            self.beside + self.weights
+        )
+        return [*wire.fields_of(channel, self.arrays, dtype), *beside]
 
     def values(self, said: RoundMessage, upload: Upload) -> list[Any]:
         """Return messages as the list of what travels."""
@@ -162,14 +150,14 @@ class Client(Child):
     def _hello(self) -> bytes:
         key = init_key(self.key)
         known = self.solver.own_curvature(self.problem, key, self.number, self.num_clients)
-        return to_body([number((), self._dtype)], [known])
+        return wire.to_body([wire.number((), self._dtype)], [known])
 
     def _begin(self, body: bytes) -> bytes:
-        fields = [number(self._first.shape, self._dtype), number((), self._dtype)]
-        state, said, upload, _ = self._start(*map(jnp.asarray, from_body(fields, body)))
+        fields = [wire.number(self._first.shape, self._dtype), wire.number((), self._dtype)]
+        state, said, upload, _ = self._start(*map(jnp.asarray, wire.from_body(fields, body)))
         self._states = {0: state}
         values = [value[0] for value in self._shapes.values(said, upload)]
-        body = to_body(self._shapes.fields(Identity(), self._dtype), values)
+        body = wire.to_body(self._shapes.fields(Identity(), self._dtype), values)
         text = self._shapes.text.encode()
         return len(text).to_bytes(4) + text + body
 
@@ -184,7 +172,7 @@ class Client(Child):
         )
         shapes = self._shapes.in_rounds(self.solver)
         fields = shapes.fields(self.solver.exchange.up, self._dtype)
-        return state, to_body(fields, codes) if talks else b""
+        return state, wire.to_body(fields, codes) if talks else b""
 
     def _replied(self, message: Message, state: ClientState) -> ClientState:
         if not (self.solver.replies and message.body):
@@ -196,7 +184,7 @@ class Client(Child):
         """Return a broadcast as it arrives, stacked, and the state with the links down."""
         (shared, own), channel = _parts(self._sends), self.solver.exchange.down
         _, keys = _keys(self, index, self.number, len(shared), up=False)
-        values = from_body(_fields_down(channel, shared, own, self._dtype), body, keys)
+        values = wire.from_body(_fields_down(channel, shared, own, self._dtype), body, keys)
         codes, shapes = values[: len(shared)], [leaf.shape for leaf in shared]
         arrives, down = all_decoded(channel, codes, state.down, shapes, self._dtype)
         arriving, rows = iter(arrives), iter(values[len(shared) :])
@@ -253,13 +241,13 @@ class Server(Parent):
     # Before the first round.
 
     def _meet(self, message: Message) -> Any:
-        return from_body([number((), self.model.dtype)], message.body)[0]
+        return wire.from_body([wire.number((), self.model.dtype)], message.body)[0]
 
     def _greet(self, came: dict[int, Any]) -> bytes:
         self._curvature = self.solver.as_curvature(jnp.max(jnp.stack([*came.values()])))
         dtype = self.model.dtype
-        fields = [number(self.model.shape, dtype), number((), dtype)]
-        return to_body(fields, [self.model, self._curvature])
+        fields = [wire.number(self.model.shape, dtype), wire.number((), dtype)]
+        return wire.to_body(fields, [self.model, self._curvature])
 
     def _ready(self, message: Message) -> list[Any]:
         end = 4 + int.from_bytes(message.body[:4])
@@ -268,7 +256,7 @@ class Server(Parent):
             raise MessageError(
                 f"the first message holds arrays {shapes}, but those of others {self._shapes}"
             )
-        values = from_body(shapes.fields(Identity(), self.model.dtype), message.body[end:])
+        values = wire.from_body(shapes.fields(Identity(), self.model.dtype), message.body[end:])
         self._check_group(shapes, values)
         self._shapes = shapes
         return values
@@ -292,7 +280,7 @@ class Server(Parent):
                 raise MessageError(f"nothing is sent in round {message.round}")
             return None
         shapes, dtype = self._shapes.in_rounds(self.solver), self.model.dtype
-        values = from_body(shapes.fields(channel, dtype), message.body, keys)
+        values = wire.from_body(shapes.fields(channel, dtype), message.body, keys)
         self._check_group(shapes, values)
         links = jax.tree.map(lambda leaf: leaf[message.client], self._held)
         read, held = all_decoded(channel, values[: len(arrays)], links, arrays, dtype)
@@ -332,9 +320,9 @@ class Server(Parent):
         shared, parts = _parts(jax.eval_shape(self.solver.broadcast, state.server))
         fields = _fields_down(self.solver.exchange.down, shared, parts, self.model.dtype)
         if self.solver.reads_exactly and not own:
-            return dict.fromkeys(clients, to_body(fields, jax.tree.map(lambda x: x[0], codes)))
+            return dict.fromkeys(clients, wire.to_body(fields, jax.tree.map(lambda x: x[0], codes)))
         rows = {i: jax.tree.map(lambda x, i=i: x[i], [*codes, *own]) for i in clients}
-        return {i: to_body(fields, row) for i, row in rows.items()}
+        return {i: wire.to_body(fields, row) for i, row in rows.items()}
 
     def _check_group(self, shapes: Shapes, values: list[Any]) -> None:
         groups = self.solver.groups()
@@ -346,7 +334,7 @@ class Server(Parent):
     def _stacked(self, came: dict[int, Any], shapes: Any) -> tuple[RoundMessage, Upload]:
         """Return what clients send, stacked; zeros for those who are absent."""
         fields = shapes.fields(Identity(), self.model.dtype)
-        zeros = from_body(fields, bytes(bytes_of(fields)))
+        zeros = wire.from_body(fields, bytes(wire.bytes_of(fields)))
         rows = [came.get(i, zeros) for i in self.numbers]
         return shapes.messages([np.stack(each) for each in zip(*rows, strict=True)])
 
@@ -375,8 +363,8 @@ def _parts(sends: Any) -> tuple[list[Any], list[Any]]:
 
 def _fields_down(channel: Any, shared: list[Any], own: list[Any], dtype: Any) -> list[Any]:
     """Return what the server's message to one client is on the wire."""
-    codes = fields_of(channel, [leaf.shape for leaf in shared], dtype)
-    return [*codes, *(number(rows.shape[1:], dtype) for rows in own)]
+    codes = wire.fields_of(channel, [leaf.shape for leaf in shared], dtype)
+    return [*codes, *(wire.number(rows.shape[1:], dtype) for rows in own)]
 
 
 def _turn(solver, key, index):

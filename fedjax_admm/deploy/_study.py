@@ -38,31 +38,19 @@ class Ends(NamedTuple):
     words: str  # a solver of this kind, in an error
     topology: type
     topology_words: str
-    size: str  # the topology's attribute that counts the clients
+    named: str  # the attribute of a problem that holds the topology
+    size: str  # the attribute of the topology that counts the clients
     server: Callable[..., Any]  # (solver, model, topology or number of clients, key)
     client: Callable[..., Any]  # (solver, problem, number, topology or number of clients, key)
-    about: Callable[[Any, Any, Any], dict[str, Any]]  # (solver, problem of all clients, key) -> the
-    # fields `model` and `topology` of a study
 
 
-def _graph_about(solver: Any, problem: Any, key: Any) -> dict[str, Any]:
-    # The relay uses the model's shape alone.
-    return {"model": jnp.zeros_like(first_model(problem)), "topology": problem.graph}
-
-
+_STAR = ("None for a solver with one server", "", "")
+_TREE = ("a tree of fedjax_admm.trees", "tree", "num_clients")
+_GRAPH = ("a graph of fedjax_admm.graphs", "graph", "num_nodes")
 _KINDS = (
-    Ends(
-        *(*STAR, type(None), "None for a solver with one server", "", Server, Client),
-        lambda solver, problem, key: {"model": solver.first_model(problem, init_key(key))},
-    ),
-    Ends(
-        *(*TREE, Tree, "a tree of fedjax_admm.trees", "num_clients", TreeServer, TreeClient),
-        lambda solver, problem, key: {"model": first_model(problem), "topology": problem.tree},
-    ),
-    Ends(
-        *(*GRAPH, Graph, "a graph of fedjax_admm.graphs", "num_nodes", Relay, Node),
-        _graph_about,
-    ),
+    Ends(*STAR, type(None), *_STAR, Server, Client),
+    Ends(*TREE, Tree, *_TREE, TreeServer, TreeClient),
+    Ends(*GRAPH, Graph, *_GRAPH, Relay, Node),
 )
 
 
@@ -158,13 +146,15 @@ class Study:
         ends = _ends_of(solver)
         batchable_key(key)
         check_capabilities(solver, problem)
+        first = getattr(solver, "first_model", lambda problem, key: first_model(problem))
         return cls(
             solver=solver,
+            model=first(problem, init_key(key)),
+            topology=getattr(problem, ends.named, None),
             num_clients=problem.num_clients,
             key=key,
             problem=cache(partial(_of_one, problem)),
             everybody=lambda: problem,
-            **ends.about(solver, problem, key),
         )
 
     @classmethod

@@ -29,9 +29,10 @@ from fedjax_admm import trees
 from fedjax_admm._checks import finite_array, instance
 from fedjax_admm._run._keys import round_keys
 from fedjax_admm.capabilities import check_capabilities, first_model
+from fedjax_admm.deploy import _messages as wire
 from fedjax_admm.deploy._asking import Ask, Round, ask_all, ask_round
 from fedjax_admm.deploy._endpoint import Child, Parent, check_own, decoded, restored, with_rows
-from fedjax_admm.deploy._messages import Kind, Message, fields_of, from_body, number, to_body
+from fedjax_admm.deploy._messages import Kind, Message
 from fedjax_admm.messages import Flag, Identity
 from fedjax_admm.participation import where_active
 from fedjax_admm.solvers import TreeSolver
@@ -95,11 +96,11 @@ class Links:
 
     def model(self, channel: Any) -> list[Any]:
         """Return the fields of a model on its way down."""
-        return fields_of(channel, [self.shape], self.dtype)
+        return wire.fields_of(channel, [self.shape], self.dtype)
 
     def upload(self, own: int, channel: Any) -> list[Any]:
         """Return the fields of the upload of a node."""
-        return [*fields_of(channel, [self.shape], self.dtype), number((), self.dtype)]
+        return [*wire.fields_of(channel, [self.shape], self.dtype), wire.number((), self.dtype)]
 
     def heard(self, own: int) -> Flag:
         """Return the field of who was heard below a node, in the passes of one work."""
@@ -155,16 +156,18 @@ class _TreeChild(Child):
         return self._states[self._worked].nodes if self._states else None
 
     def _begin(self, body: bytes) -> bytes:
-        (model,) = from_body(self._links.model(Identity()), body)
+        (model,) = wire.from_body(self._links.model(Identity()), body)
         state, upload = self._start(jnp.asarray(model))
         self._states = {0: state}
         sent = upload.weighted if self.solver.exchange.plain else upload.values
-        return to_body(self._links.upload(self.number, Identity()), [sent[0], upload.weights[0]])
+        return wire.to_body(
+            self._links.upload(self.number, Identity()), [sent[0], upload.weights[0]]
+        )
 
     def _play(self, message: Message, state: NodeState) -> tuple[NodeState, bytes]:
         links, exchange = self._links, self.solver.exchange
         key = links.key(self.key, self.number, message.round, up=False)
-        (code,) = from_body(links.model(exchange.down), message.body, [key])
+        (code,) = wire.from_body(links.model(exchange.down), message.body, [key])
         above, down = decoded(exchange.down, code, state.down, links.shape, links.dtype)
         state, mask = self._pass(message, state._replace(down=down), np.asarray(above)[None])
         level, row, size, _ = links.places[self.number]
@@ -172,7 +175,7 @@ class _TreeChild(Child):
         arguments = (self.solver, state.nodes, state.up, key, np.int32(row if level else 0))
         nodes, up, code, weight = _send(*arguments, level=level, size=size if level else 1)
         fields = [*links.upload(self.number, exchange.up), links.heard(self.number)]
-        return state._replace(nodes=nodes, up=up), to_body(fields, [code, weight, mask])
+        return state._replace(nodes=nodes, up=up), wire.to_body(fields, [code, weight, mask])
 
     @property
     def _like(self) -> NodeState:
@@ -240,10 +243,10 @@ class _TreeParent(Parent):
         self._bodies: dict[int, bytes] = {}  # what every child is to read in this pass
 
     def _greet(self, came: dict[int, Any]) -> bytes:
-        return to_body(self._links.model(Identity()), [self.model])
+        return wire.to_body(self._links.model(Identity()), [self.model])
 
     def _ready(self, message: Message) -> Any:
-        return from_body(self._links.upload(message.client, Identity()), message.body)
+        return wire.from_body(self._links.upload(message.client, Identity()), message.body)
 
     def _open(self, came: dict[int, Any]) -> None:
         sent, weights = (np.stack(each) for each in zip(*map(came.get, self.numbers), strict=True))
@@ -256,7 +259,7 @@ class _TreeParent(Parent):
             codes = _codes_down(self.solver, self.model, self._below.down, self._keys())
             codes = jax.tree.map(np.asarray, codes)
             for row, i in enumerate(self.numbers):
-                self._bodies[i] = to_body(fields, [jax.tree.map(lambda x, k=row: x[k], codes)])
+                self._bodies[i] = wire.to_body(fields, [jax.tree.map(lambda x, k=row: x[k], codes)])
         self.bytes_down += len(self._bodies[client])
         return self._bodies[client]
 
@@ -266,7 +269,7 @@ class _TreeParent(Parent):
         links, child, channel = self._links, message.client, self.solver.exchange.up
         fields = [*links.upload(child, channel), links.heard(child)]
         key = links.key(self.key, child, message.round, up=True)
-        code, weight, mask = from_body(fields, message.body, [key])
+        code, weight, mask = wire.from_body(fields, message.body, [key])
         row = self.numbers.index(child)
         link = jax.tree.map(lambda leaf: np.asarray(leaf)[row], self._below.up)
         value, link = decoded(channel, code, link, links.shape, links.dtype)
