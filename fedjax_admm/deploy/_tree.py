@@ -22,19 +22,17 @@ from functools import partial
 from typing import Any, NamedTuple
 
 import jax
-import jax.numpy as jnp
 import numpy as np
 
 from fedjax_admm import trees
 from fedjax_admm._checks import finite_array, instance
-from fedjax_admm._run._keys import round_keys
 from fedjax_admm.capabilities import check_capabilities, first_model
-from fedjax_admm.deploy import _messages as wire
+from fedjax_admm.deploy import _messages as wire, _tree_work as work
 from fedjax_admm.deploy._asking import Ask, Round, ask_all, ask_round
 from fedjax_admm.deploy._endpoint import Child, Parent, check_own, decoded, restored, with_rows
 from fedjax_admm.deploy._messages import Kind, Message
+from fedjax_admm.deploy._tree_work import Below, NodeState
 from fedjax_admm.messages import Flag, Identity
-from fedjax_admm.participation import where_active
 from fedjax_admm.solvers import TreeSolver
 
 TREE = (TreeSolver, "a solver on a tree, such as solvers.hierarchical_admm(...)")
@@ -47,26 +45,6 @@ class Place(NamedTuple):
     row: int  # among the nodes of the level
     size: int  # how many nodes the level has
     parent: int  # its number; -1 for the root
-
-
-class Below(NamedTuple):
-    """What a server remembers of its children, stacked over them."""
-
-    sent: jax.Array  # shape=(children, dim): the last uploads; times the weights where messages
-    # are left as they are
-    weights: jax.Array  # shape=(children,)
-    up: Any  # of the channel up at the receiver
-    down: Any  # of the channel down at the sender
-    last: jax.Array  # shape=(1, dim): what the aggregator returned last
-
-
-class NodeState(NamedTuple):
-    """What a node with a parent remembers."""
-
-    nodes: Any  # of the solver, with one row
-    up: Any  # of the channel up at the sender
-    down: Any  # of the channel down at the receiver
-    below: Any = ()  # of a middle node: Below, and in which pass its children were heard
 
 
 class Links:
@@ -115,7 +93,7 @@ class Links:
         level, row, size, _ = self.places[own]
         index += (self.passes(own) - 1) * up
         arguments = (np.int32(x) for x in (index, level, row))
-        return _code_key(self.solver, key, *arguments, up=up, depth=self.tree.depth, size=size)
+        return work.code_key(self.solver, key, *arguments, up=up, depth=self.tree.depth, size=size)
 
 
 class _OnTree(NamedTuple):
@@ -127,28 +105,27 @@ class _OnTree(NamedTuple):
 def places(tree: trees.Tree) -> list[Place]:
     """Return the place of every node with a parent, in the order of their numbers."""
     first = tree.num_clients - 1  # a server's number is this more than that within the tree
-    found = [
-        Place(0, i, tree.num_clients, parent + first if parent else -1)
-        for i, parent in enumerate(np.asarray(tree.client_parents).tolist())
-    ]
-    start = 0  # the number of the first server of the level above, within the tree
-    for level, parents in enumerate(tree.server_parents, 1):
-        above = [start + parent for parent in np.asarray(parents).tolist()]
-        found += [
-            Place(level, row, len(above), parent + first if parent else -1)
-            for row, parent in enumerate(above)
-        ]
-        start += tree.level_sizes[level - 1]
+    found = []
+    for level, parents in enumerate((tree.client_parents, *tree.server_parents)):
+        above = sum(tree.level_sizes[: level - 1]) if level else 0
+        for row, parent in enumerate((np.asarray(parents) + above).tolist()):
+            found.append(Place(level, row, len(parents), parent + first if parent else -1))
     return found
 
 
 class _TreeChild(Child):
     """A node as its parent sees it: a client or a middle node."""
 
+    problem: Any = None  # of a client
+
     def __init__(self, solver: Any, model: Any, number: int, tree: trees.Tree, key: Any) -> None:
         self._links = Links(solver, tree, model)
         super().__init__(number, TREE, solver, [model], key, tree.num_clients, tree)
         self.passes, self.passes_of_work = solver.passes, self._links.passes(number)
+        level, row, size, _ = self._links.places[number]
+        if level == 0:
+            row, size = 0, 1  # in the problem of a client
+        self._row, self._at = np.int32(row), {"level": level, "size": size}
 
     @property
     def state(self) -> Any:
@@ -157,12 +134,12 @@ class _TreeChild(Child):
 
     def _begin(self, body: bytes) -> bytes:
         (model,) = wire.from_body(self._links.model(Identity()), body)
-        state, upload = self._start(jnp.asarray(model))
-        self._states = {0: state}
+        below = self._opened(model)
+        state, upload = work.start(self.solver, self.problem, model, self._row, **self._at)
+        self._states = {0: state._replace(below=below)}
         sent = upload.weighted if self.solver.exchange.plain else upload.values
-        return wire.to_body(
-            self._links.upload(self.number, Identity()), [sent[0], upload.weights[0]]
-        )
+        fields = self._links.upload(self.number, Identity())
+        return wire.to_body(fields, [sent[0], upload.weights[0]])
 
     def _play(self, message: Message, state: NodeState) -> tuple[NodeState, bytes]:
         links, exchange = self._links, self.solver.exchange
@@ -170,24 +147,29 @@ class _TreeChild(Child):
         (code,) = wire.from_body(links.model(exchange.down), message.body, [key])
         above, down = decoded(exchange.down, code, state.down, links.shape, links.dtype)
         state, mask = self._pass(message, state._replace(down=down), np.asarray(above)[None])
-        level, row, size, _ = links.places[self.number]
         key = links.key(self.key, self.number, message.round, up=True)
-        arguments = (self.solver, state.nodes, state.up, key, np.int32(row if level else 0))
-        nodes, up, code, weight = _send(*arguments, level=level, size=size if level else 1)
+        nodes, up, code, weight = work.send(
+            self.solver, state.nodes, state.up, key, self._row, **self._at
+        )
         fields = [*links.upload(self.number, exchange.up), links.heard(self.number)]
         return state._replace(nodes=nodes, up=up), wire.to_body(fields, [code, weight, mask])
 
     @property
     def _like(self) -> NodeState:
+        start = partial(work.start, **self._at)
         model = jax.ShapeDtypeStruct(self._links.shape, self._links.dtype)
-        return jax.eval_shape(self._start, model)[0]
+        state, _ = jax.eval_shape(start, self.solver, self.problem, model, self._row)
+        return state._replace(below=self._below)
 
-    def _start(self, model: jax.Array) -> tuple[NodeState, Any]:
-        """Return the state before the first round, and the first upload."""
+    # Of a node with children:
 
-    def _pass(
-        self, message: Message, state: NodeState, above: np.ndarray
-    ) -> tuple[NodeState, np.ndarray]:
+    _below: Any = ()  # the structure of what it remembers of them
+
+    def _opened(self, model: np.ndarray) -> Any:
+        """Return what it remembers of them first."""
+        return ()
+
+    def _pass(self, message: Message, state: NodeState, above: Any) -> tuple[Any, np.ndarray]:
         """Return the state after the passes of a work, and who was heard below."""
 
 
@@ -216,24 +198,19 @@ class TreeClient(_TreeChild):
         super().__init__(solver, first_model(problem), number, tree, key)
         self.problem = problem
 
-    def _start(self, model: jax.Array) -> tuple[NodeState, Any]:
-        return _start_client(self.solver, self.problem, model)
-
-    def _pass(
-        self, message: Message, state: NodeState, above: np.ndarray
-    ) -> tuple[NodeState, np.ndarray]:
+    def _pass(self, message: Message, state: NodeState, above: Any) -> tuple[Any, np.ndarray]:
         passes = self.passes_of_work
-        nodes = _client_work(self.solver, self.problem, state.nodes, above, passes=passes)
+        nodes = work.client_work(self.solver, self.problem, state.nodes, above, passes=passes)
         return state._replace(nodes=nodes), np.zeros((passes, 0), bool)
 
 
 class _TreeParent(Parent):
     """A server of the tree as its children see it: the root, or that in a middle node."""
 
-    def __init__(
-        self, solver: Any, model: Any, number: int, tree: trees.Tree, key: Any, passes: int
-    ) -> None:
+    def __init__(self, solver: Any, model: Any, number: int, tree: trees.Tree, key: Any) -> None:
+        model = finite_array("model", model, (None,))
         self._links = Links(solver, tree, model)
+        passes = solver.passes if number < 0 else 1
         numbers = [i for i, place in enumerate(self._links.places) if place.parent == number]
         mask = (passes, len(self._links.places))
         super().__init__(numbers, mask, TREE, solver, [model], key, tree.num_clients, tree)
@@ -250,13 +227,13 @@ class _TreeParent(Parent):
 
     def _open(self, came: dict[int, Any]) -> None:
         sent, weights = (np.stack(each) for each in zip(*map(came.get, self.numbers), strict=True))
-        self._below = _open_links(self.solver, self.model, sent, weights)
+        self._below = work.open_links(self.solver, self.model, sent, weights)
 
     def _body(self, client: int) -> bytes:
         assert self._below is not None
         if not self._bodies:
             fields = self._links.model(self.solver.exchange.down)
-            codes = _codes_down(self.solver, self.model, self._below.down, self._keys())
+            codes = work.codes_down(self.solver, self.model, self._below.down, self._keys())
             codes = jax.tree.map(np.asarray, codes)
             for row, i in enumerate(self.numbers):
                 self._bodies[i] = wire.to_body(fields, [jax.tree.map(lambda x, k=row: x[k], codes)])
@@ -291,13 +268,15 @@ class _TreeParent(Parent):
 
     def _keys(self) -> jax.Array:
         """Return the keys of the codes down in this pass, for every child."""
-        return _stack([self._links.key(self.key, i, self._pass, up=False) for i in self.numbers])
+        return work.stack(
+            [self._links.key(self.key, i, self._pass, up=False) for i in self.numbers]
+        )
 
     def like(self) -> Below:
         """Return the shapes of what is remembered of the children."""
         links, number = self._links, len(self.numbers)
         rows = [np.zeros((number, *shape), links.dtype) for shape in (links.shape, ())]
-        return jax.eval_shape(_open_links, self.solver, self.model, *rows)
+        return jax.eval_shape(work.open_links, self.solver, self.model, *rows)
 
     def _stepped(self, below: Below, active: np.ndarray, keys: jax.Array) -> tuple[Any, Below]:
         """Return the model after a round, or a pass, and what is remembered of the children."""
@@ -320,8 +299,7 @@ class TreeServer(_TreeParent):
     def __init__(
         self, solver: TreeSolver, model: jax.Array, tree: trees.Tree, key: jax.Array
     ) -> None:
-        model = finite_array("model", model, (None,))
-        super().__init__(solver, model, -1, tree, key, getattr(solver, "passes", 1))
+        super().__init__(solver, model, -1, tree, key)
 
     @property
     def estimate(self) -> jax.Array:
@@ -333,17 +311,14 @@ class TreeServer(_TreeParent):
         return state.root
 
     def _stepped(self, below: Below, active: np.ndarray, keys: jax.Array) -> tuple[Any, Below]:
-        return _root_work(self.solver, self.model, below, active, keys)
+        return work.root_work(self.solver, self.model, below, active, keys)
 
     def _pack(self) -> tuple[Any, list[Any]]:
         return (self.model, self._below), []
 
     def _unpack(self, leaves: list[np.ndarray], numbers: list[Any]) -> None:
-        rows = [
-            np.zeros((len(self.numbers), *x), self._links.dtype) for x in (self._links.shape, ())
-        ]
-        like = (self.model, jax.eval_shape(_open_links, self.solver, self.model, *rows))
-        self.model, self._below = restored(jax.tree.structure(like), leaves)
+        like = jax.tree.structure((self.model, self.like()))
+        self.model, self._below = restored(like, leaves)
 
 
 class Children(NamedTuple):
@@ -383,7 +358,7 @@ class Middle(_TreeChild):
     ) -> None:
         model = finite_array("model", model, (None,))
         super().__init__(solver, model, number, tree, key)
-        self.server = _MiddleServer(self.solver, model, number, tree, key, 1)
+        self.server = _MiddleServer(self.solver, model, number, tree, key)
         self.children = below
         self._has_worked = False  # in this process, in which children compile first
 
@@ -409,17 +384,12 @@ class Middle(_TreeChild):
     def _ask(self, name: str, messages: dict[int, bytes]) -> None:
         ask_all(self.server, self.children.ask, name, messages, self.children.patience)
 
-    def _start(self, model: jax.Array) -> tuple[NodeState, Any]:
-        level, row, size, _ = self._links.places[self.number]
-        server = self.server
-        server.begin_again(model)
-        self._ask("begin", server.start())
-        state, upload = _start_server(self.solver, model, np.int32(row), level=level, size=size)
-        return state._replace(below=server.remembered), upload
+    def _opened(self, model: np.ndarray) -> Any:
+        self.server.begin_again(model)
+        self._ask("begin", self.server.start())
+        return self.server.remembered
 
-    def _pass(
-        self, message: Message, state: NodeState, above: np.ndarray
-    ) -> tuple[NodeState, np.ndarray]:
+    def _pass(self, message: Message, state: NodeState, above: Any) -> tuple[Any, np.ndarray]:
         server, children = self.server, self.children
         server.go_on(state, message.round, above)
         for _ in range(self.passes_of_work):
@@ -430,11 +400,8 @@ class Middle(_TreeChild):
         return state._replace(nodes=server.nodes, below=server.remembered), mask
 
     @property
-    def _like(self) -> NodeState:
-        level, row, size, _ = self._links.places[self.number]
-        start = partial(_start_server, level=level, size=size)
-        state, _ = jax.eval_shape(start, self.solver, self.server.model, np.int32(row))
-        return state._replace(below=(self.server.like(), np.zeros(len(self.server.numbers), int)))
+    def _below(self) -> Any:
+        return self.server.like(), np.zeros(len(self.server.numbers), int)
 
 
 class _MiddleServer(_TreeParent):
@@ -465,108 +432,5 @@ class _MiddleServer(_TreeParent):
     def _stepped(self, below: Below, active: np.ndarray, keys: jax.Array) -> tuple[Any, Below]:
         level, row, size, _ = self._links.places[self.number]
         arguments = (self.solver, self.nodes, below, active, keys, self.above, np.int32(row))
-        self.nodes, model, below = _server_work(*arguments, level=level, size=size)
+        self.nodes, model, below = work.server_work(*arguments, level=level, size=size)
         return model, below
-
-
-_stack = jax.jit(jnp.stack)  # one program; outside of `jit` it is several per key
-
-
-@partial(jax.jit, static_argnames=("up", "depth", "size"))
-def _code_key(solver, key, index, level, row, *, up, depth, size):
-    """Return the key of a code, as the harness has it."""
-    turn, place = jnp.divmod(index, solver.passes)
-    key = jax.random.split(round_keys(key, turn)[1], solver.passes)[place]
-    key = jax.random.split(key, (2, depth))[0 if up else 1, level]
-    keys = solver.exchange.keys_up(key, 0, size)[2] if up else jax.random.split(key, size)
-    return keys[row]
-
-
-@jax.jit
-def _open_links(solver, model, sent, weights):
-    """Return what a server remembers of its children before the first round."""
-    listen, init = jax.vmap(solver.exchange.up.listen), jax.vmap(solver.exchange.down.init)
-    return Below(sent, weights, listen(sent), init(_copies(model, weights.shape[0])), sent[:1])
-
-
-@jax.jit
-def _codes_down(solver, model, links, keys):
-    """Return the codes of a server's model, stacked over its children."""
-    return jax.vmap(solver.exchange.down.send)(_copies(model, keys.shape[0]), links, keys)[0]
-
-
-def _received(solver, model, below, active, keys):
-    """Return what a server makes of its children's last uploads, and what it remembers then."""
-    copies = _copies(model, active.shape[0])
-    _, down = jax.vmap(solver.exchange.down.encode)(copies, below.down, keys)
-    received, last = solver.receive_with(below.sent, below.weights, below.last)
-    return received, below._replace(down=where_active(active, down, below.down), last=last)
-
-
-@jax.jit
-def _root_work(solver, model, below, active, keys):
-    """Return the root's model after a round, and what it remembers of its children."""
-    received, below = _received(solver, model, below, active, keys)
-    return solver.root(received), below
-
-
-@partial(jax.jit, static_argnames=("level", "size"))
-def _server_work(solver, nodes, below, active, keys, above, row, *, level, size):
-    """Return a middle node after a pass, its model, and what it remembers of its children."""
-    received, below = _received(solver, solver.model(nodes)[0], below, active, keys)
-    nodes = _own(solver.server(level, *_spread((nodes, received, above), size)), row)
-    return nodes, solver.model(nodes)[0], below
-
-
-@partial(jax.jit, static_argnames="passes")
-def _client_work(solver, problem, nodes, above, *, passes):
-    """Return a client after the passes of a work."""
-    work = lambda nodes, _: (solver.client(problem, nodes, above), None)  # noqa: E731
-    return jax.lax.scan(work, nodes, length=passes)[0]
-
-
-@partial(jax.jit, static_argnames=("level", "size"))
-def _send(solver, nodes, up, key, row, *, level, size):
-    """Return a node that has sent its upload, its link, the code, and the weight."""
-    exchange, upload = solver.exchange, _own(solver.upload(level, _spread(nodes, size)), row)
-    value = (upload.weighted if exchange.plain else upload.values)[0]
-    arrives, _ = exchange.up.encode(value, up, key)
-    code, up = exchange.up.send(value, up, jax.random.clone(key))
-    if not exchange.plain:
-        values = _copies(arrives, size)
-        nodes = _own(solver.apply_decoded(level, _spread(nodes, size), values), row)
-    return nodes, up, code, upload.weights[0]
-
-
-@jax.jit
-def _start_client(solver, problem, model):
-    """Return the state before the first round, and the first upload."""
-    nodes = solver.start_clients(problem, model[None])
-    return _first(solver, nodes, model, solver.upload(0, nodes))
-
-
-@partial(jax.jit, static_argnames=("level", "size"))
-def _start_server(solver, model, row, *, level, size):
-    """Return the state before the first round, and the first upload."""
-    rows = solver.start_servers(level, _copies(model, size))
-    nodes, upload = _own((rows, solver.upload(level, rows)), row)
-    return _first(solver, nodes, model, upload)
-
-
-def _first(solver, nodes, model, upload):
-    up = solver.exchange.up.init(upload.values[0])
-    return NodeState(nodes, up, solver.exchange.down.listen(model)), upload
-
-
-def _copies(array, number):
-    return jnp.broadcast_to(array, (number, *array.shape))
-
-
-def _spread(tree, size):
-    """Return rows in all places of a level, whose parameters may differ from place to place."""
-    return jax.tree.map(lambda x: jnp.broadcast_to(x, (size, *x.shape[1:])), tree)
-
-
-def _own(tree, row):
-    """Return one row of a level, stacked."""
-    return jax.tree.map(lambda x: x[row][None], tree)
