@@ -179,16 +179,20 @@ class Child(Endpoint):
 
     def _work(self, message: Message) -> bytes:
         """Do the work of a message, and keep the state; return what is sent."""
-        index, heard = message.round, message.heard
         # Within a round a middle node that has stopped may begin its passes again.
         settled = self._settled(message, (self._worked - 1) // self.passes * self.passes)
         state, body = self._play(message, settled)
+        self._keep(message, settled, state)
+        return body
+
+    def _keep(self, message: Message, settled: Any, state: Any) -> None:
+        """Keep the state after a work, and that from which it went on."""
+        index, heard = message.round, message.heard
         if heard <= index - index % self.passes:
             self._base = heard  # no server above takes back what was heard before the round
         states = self._states | {heard: settled}
         kept = {i: x for i, x in states.items() if i in (self._base, heard) or i > index}
         self._states = kept | {index + self.passes_of_work: state}
-        return body
 
     def _settled(self, message: Message, first: int) -> Any:
         """Return the state from which a work goes on.
@@ -199,7 +203,12 @@ class Child(Endpoint):
         """
         if not self._states:
             raise MessageError("a round has begun before this client had its first model")
-        check_open(message, first)
+        if message.round < first:
+            raise MessageError(f"round {message.round} is over: the message is an old one")
+        return self._caught_up(message)
+
+    def _caught_up(self, message: Message) -> Any:
+        """Return the state from which a work goes on, where the message is due."""
         if message.heard not in self._states:
             raise MessageError(
                 f"the server has heard this client last in round {message.heard - 1}, which its "
@@ -394,16 +403,6 @@ class Parent(Endpoint):
         self.expect(Kind.UP, {})
 
 
-def check_open(message: Message, first: int) -> None:
-    """Check that a message to a client is not of a round before the first that may be open.
-
-    Raises:
-      MessageError: it is.
-    """
-    if message.round < first:
-        raise MessageError(f"round {message.round} is over: the message is an old one")
-
-
 def check_own(problem: Any) -> None:
     """Check that a problem is of one client.
 
@@ -427,6 +426,13 @@ def with_rows(stacked: Any, rows: dict[int, Any]) -> Any:
         for old, new in zip(jax.tree.leaves(stacked), jax.tree.leaves(row), strict=True):
             old[i] = new
     return stacked
+
+
+def rows_to_bodies(fields: list[Any], values: Any, numbers: Collection[int]) -> dict[int, bytes]:
+    """Return bodies by number, of values stacked in the order of the numbers."""
+    values = jax.tree.map(np.asarray, values)
+    rows = (jax.tree.map(lambda leaf, k=k: leaf[k], values) for k in range(len(numbers)))
+    return {i: wire.to_body(fields, row) for i, row in zip(numbers, rows, strict=True)}
 
 
 def decoded(channel: Any, code: Any, held: Any, shape: tuple[int, ...], dtype: Any) -> Any:

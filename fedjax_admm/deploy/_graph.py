@@ -27,9 +27,9 @@ from fedjax_admm._checks import count, finite_array, refuse
 from fedjax_admm._run._keys import init_key
 from fedjax_admm.capabilities import check_capabilities
 from fedjax_admm.deploy import _ego as ego, _messages as wire
-from fedjax_admm.deploy._endpoint import Child, Parent, check_open, check_own, decoded, restored
+from fedjax_admm.deploy._endpoint import Child, Parent, check_own, decoded, rows_to_bodies
 from fedjax_admm.deploy._files import load, save
-from fedjax_admm.deploy._messages import Kind, Message, MessageError
+from fedjax_admm.deploy._messages import Message, MessageError
 from fedjax_admm.graphs import Graph
 from fedjax_admm.solvers import GraphSolver, LetterSolver
 
@@ -67,6 +67,15 @@ class Released(NamedTuple):
     releases: jax.Array  # shape=(1,), int32: how many
     nominal: jax.Array  # shape=(1,), bool: whether gradients were not clipped
     tails: jax.Array  # shape=(1,): how much the ends of the noise may have added to delta
+
+
+class Remembered(NamedTuple):
+    """What a node remembers between rounds."""
+
+    state: ego.NodeState  # with `done` messages of every neighbour; zeros before the first one
+    sent: ego.Sent  # the node's part of its last work; zeros before
+    done: np.int64
+    released: Released
 
 
 class Node(Child):
@@ -118,13 +127,8 @@ class Node(Child):
         self._ego = ego.ego_of(graph, number)
         self._shape, self._dtype = problem.start.shape[-1:], dtype
         self._fields = Fields.of(solver, self._shape, dtype)
-        self._curvature = jnp.ones((), dtype)
-        self._state: ego.NodeState | None = None  # with `_done` messages of every neighbour
-        self._sent: ego.Sent | None = None  # the part of round `_last - 1`
-        self._done = self._last = 0
         none = jnp.zeros(1, dtype)
-        counts, never = jnp.zeros(1, jnp.int32), jnp.zeros(1, bool)
-        self._released = Released(none, counts, never, none)
+        self.released = Released(none, jnp.zeros(1, jnp.int32), jnp.zeros(1, bool), none)
         self._ledger_file: str | os.PathLike[str] | None = None
         self._private = hasattr(self.solver, "release")
         self._budget = _budget(self.solver.release, dtype) if self._private else np.inf
@@ -140,8 +144,8 @@ class Node(Child):
         """
         if Path(path).exists():
             leaves, _ = load(path, _LEDGER)
-            pairs = zip(leaves, self._released, strict=True)
-            self._released = Released(*(jnp.asarray(x, old.dtype) for x, old in pairs))
+            pairs = zip(leaves, self.released, strict=True)
+            self.released = Released(*(jnp.asarray(x, old.dtype) for x, old in pairs))
         self._ledger_file = path
 
     @property
@@ -155,21 +159,9 @@ class Node(Child):
         return None if self._state is None else ego.estimate(self.solver, self._ego, self._state)
 
     @property
-    def released(self) -> Released:
-        """Return what has left this node with noise: `privacy.ledger(node.released, delta)`."""
-        return self._released
-
-    def finish(self, data: bytes) -> None:
-        """Read the message after the last round: what neighbours sent in it, and who was heard.
-
-        Raises:
-          MessageError: as `work`.
-        """
-        self._caught_up(self._read(data, Kind.DOWN), self._last)
-
-    @property
-    def _worked(self) -> int:
-        return self._last
+    def _state(self) -> Any:
+        kept = self._states.get(self._worked)
+        return kept.state if kept and kept.done else None
 
     def _hello(self) -> bytes:
         known = self.solver.own_curvature(self.problem, self.number, self.num_clients)
@@ -177,58 +169,55 @@ class Node(Child):
 
     def _begin(self, body: bytes) -> bytes:
         (largest,) = wire.from_body(_CURVATURE, body)
-        self._curvature = self.solver.as_curvature(jnp.asarray(largest, self._dtype))
-        first = ego.first_message(self.solver, self.problem, self._curvature)
+        curvature = self.solver.as_curvature(jnp.asarray(largest, self._dtype))
+        state, sent = jax.tree.map(lambda x: np.zeros(x.shape, x.dtype), self._shapes)
+        state = state._replace(curvature=curvature)
+        self._states = {0: Remembered(state, sent, np.int64(0), self.released)}
+        first = ego.first_message(self.solver, self.problem, curvature)
         return wire.to_body(self._fields.first, [first])
 
-    def _work(self, message: Message) -> bytes:
+    def _play(self, message: Message, state: Remembered) -> tuple[Remembered, bytes]:
         """Do this node's part of a round.
 
         Raises:
-          MessageError: as `work`, or the next message would spend more than the privacy budget.
+          MessageError: the next message would spend more than the privacy budget.
         """
-        self._caught_up(message, self._done - 1)
-        state, noise_key = self._state, None
-        assert state is not None
+        own, noise_key, paid = state.state, None, self.released
         if self._private:
-            kept = self._released
-            spent = {"spent": kept.spent, "nominal": kept.nominal, "tails": kept.tails}
-            state = state._replace(nodes=state.nodes._replace(**spent))
-            noise_key = self._drawn(int(kept.releases[0]) + 1)
+            spent = {"spent": paid.spent, "nominal": paid.nominal, "tails": paid.tails}
+            own = own._replace(nodes=own.nodes._replace(**spent))
+            noise_key = self._drawn(int(paid.releases[0]) + 1)
         sent, codes = ego.said(
-            *(self.solver, self.problem, self.graph, self._ego, state),
+            *(self.solver, self.problem, self.graph, self._ego, own),
             *(np.int32(message.round), self.key, noise_key),
         )
         if self._private:
             self._pay(sent.nodes)
-        self._sent, self._last = sent, message.round + 1
-        codes = jax.tree.map(np.asarray, codes)
         rows = range(len(self._neighbours) if self._fields.letters else 1)
-        return b"".join(
-            wire.to_body(self._fields.code, [jax.tree.map(lambda x, k=k: x[k], codes)])
-            for k in rows
-        )
+        bodies = rows_to_bodies(self._fields.code, [codes], rows)
+        return state._replace(sent=sent, released=self.released), b"".join(bodies.values())
 
-    def _caught_up(self, message: Message, first: int) -> None:
-        """Take over all rounds that are closed.
+    def _keep(self, message: Message, settled: Any, state: Remembered) -> None:
+        self._states = {message.round + 1: state}
+
+    def _caught_up(self, message: Message) -> Remembered:
+        """Return what is remembered after all rounds that are closed.
 
         Raises:
-          MessageError: the message is of a round before the first that may be open, does not fit,
-            or the state is not where the relay thinks it is.
+          MessageError: the message does not fit, or the state is not where the relay thinks it is.
         """
-        check_open(message, first)
         begins, rounds = self._unpacked(message)
-        state, done = self._state, self._done
+        kept = self._states[self._worked]
+        state, done = kept.state, int(kept.done)
         if begins > done:
             raise _unknown(begins - 1)
         for each, (present, bodies) in enumerate(rounds, begins):
             if each < done:
                 continue
-            known = self._sent is not None and self._last == each
-            if each and present[self.number] and not known:
+            if each and present[self.number] and self._worked != each:
                 raise _unknown(each - 1)
-            state = self._ended(state, present, bodies, each - 1)
-        self._state, self._done, self._sent = state, message.round + 1, None
+            state = self._ended(state, kept.sent, present, bodies, each - 1)
+        return kept._replace(state=state, done=np.int64(message.round + 1))
 
     def _unpacked(self, message: Message) -> tuple[int, list[tuple[np.ndarray, dict[int, bytes]]]]:
         """Return of which message on there are some, and who was heard in each, with the bodies.
@@ -254,17 +243,20 @@ class Node(Child):
             raise MessageError(f"what was forwarded has {len(body)} bytes, which does not fit")
         return first, rounds
 
-    def _ended(self, state: Any, present: np.ndarray, bodies: dict[int, bytes], index: int) -> Any:
+    def _ended(
+        self, state: Any, own: Any, present: np.ndarray, bodies: dict[int, bytes], index: int
+    ) -> Any:
         """Return the state after a round: of all first messages, -1."""
         parts = (self.solver, self.problem, self.graph, self._ego)
         members = self._ego.members[: len(self._neighbours) + 1]
         if index < 0:
             models = np.zeros((len(self._ego.members), *self._shape), self._dtype)
-            models[self._ego.place] = ego.first_message(self.solver, self.problem, self._curvature)
+            first = ego.first_message(self.solver, self.problem, state.curvature)
+            models[self._ego.place] = first
             for sender, body in bodies.items():
                 place = np.searchsorted(members, sender)
                 (models[place],) = wire.from_body(self._fields.first, body)
-            return ego.opened(*parts, self._curvature, models)
+            return ego.opened(*parts, state.curvature, models)
         letters, held = self._fields.letters, state.held
         places = self._ego.edges if letters else self._ego.members
         arrived = np.zeros((len(places), *self._shape), self._dtype)
@@ -280,9 +272,6 @@ class Node(Child):
             channel = self.solver.exchange.up
             arrived[place], link = decoded(channel, code, link, self._shape, self._dtype)
             held = jax.tree.map(lambda leaf, new, k=place: leaf.at[k].set(new), held, link)
-        own = self._sent
-        if not present[self.number]:
-            own = jax.tree.map(lambda leaf: np.zeros(leaf.shape, leaf.dtype), self._shapes[1])
         state = state._replace(held=held)
         return ego.ended(*parts, state, own, present, arrived, np.int32(index), self.key)
 
@@ -302,14 +291,14 @@ class Node(Child):
         spent = float(nodes.spent[0])
         if spent > self._budget:
             raise MessageError(
-                f"node {self.number} has spent {float(self._released.spent[0]):.6g} of a privacy "
+                f"node {self.number} has spent {float(self.released.spent[0]):.6g} of a privacy "
                 f"budget of {float(self._budget):.6g} (the sum of 1 / z^2) in "
-                f"{int(self._released.releases[0])} releases, and its next message would exceed it"
+                f"{int(self.released.releases[0])} releases, and its next message would exceed it"
             )
-        releases = self._released.releases + 1
-        self._released = Released(nodes.spent, releases, nodes.nominal, nodes.tails)
+        releases = self.released.releases + 1
+        self.released = Released(nodes.spent, releases, nodes.nominal, nodes.tails)
         if self._ledger_file is not None:
-            save(self._ledger_file, _LEDGER, self._released, [])
+            save(self._ledger_file, _LEDGER, self.released, [])
 
     @cached_property
     def _shapes(self) -> tuple[Any, Any]:
@@ -321,24 +310,14 @@ class Node(Child):
         round_ = (shape((), jnp.int32), self.key, init_key(self.key))
         return state, jax.eval_shape(ego.said, *parts, state, *round_)[0]
 
-    def _kept(self) -> tuple[Any, list[Any]]:
-        answered = [np.frombuffer(part, np.uint8) for part in self._answered]
-        numbers = [self.number, self._done, self._last, self._sent is not None]
-        return (answered, self._curvature, self._released, self._state, self._sent), numbers
+    @property
+    def _like(self) -> Remembered:
+        return Remembered(*self._shapes, np.int64(0), self.released)
 
     def _restore(self, leaves: list[np.ndarray], numbers: list[Any]) -> None:
-        saved, done, last, sent = numbers
-        self._check_saved(saved)
-        digest, answer, curvature, *leaves = leaves
-        if self._ledger_file is None:
-            self._released = Released(*map(jnp.asarray, leaves[:4]))
-        leaves = leaves[4:]  # none before the first round
-        if leaves:
-            like = jax.tree.structure(self._shapes if sent else self._shapes[0])
-            states = restored(like, leaves)
-            self._state, self._sent = states if sent else (states, None)
-        self._curvature, self._done, self._last = jnp.asarray(curvature), done, last
-        self._answered = digest.tobytes(), answer.tobytes()
+        super()._restore(leaves, numbers)
+        if self._ledger_file is None and self._states:
+            self.released = self._states[self._worked].released
 
 
 class Relay(Parent):
@@ -368,7 +347,7 @@ class Relay(Parent):
         self.neighbours = ego.neighbours_of(graph)
         self._fields = Fields.of(solver, model.shape, model.dtype)
         # Bodies by sender, of the messages from `_dropped` on: 0 for those before the first round.
-        self._kept_bodies: list[dict[int, bytes]] = []
+        self._bodies: list[dict[int, bytes]] = []
         self._dropped = 0
 
     # `bytes_down` is along edges, which is what `Traffic` counts.
@@ -384,7 +363,7 @@ class Relay(Parent):
         return message.body
 
     def _open(self, came: dict[int, Any]) -> None:
-        self._kept_bodies = [came]
+        self._bodies = [came]
 
     def _receive(self, message: Message) -> bytes:
         body, length = message.body, self._fields.length(True)
@@ -400,7 +379,7 @@ class Relay(Parent):
         first = self._heard[client]
         pieces = [_FIRST.pack(first)]
         for each in range(first, self.round + 1):
-            kept = self._kept_bodies[each - self._dropped]
+            kept = self._bodies[each - self._dropped]
             present = self.masks[each - 1] if each else np.ones(self.num_clients, bool)
             pieces.append(np.packbits(present).tobytes())
             for sender in self.neighbours[client].tolist():
@@ -409,13 +388,13 @@ class Relay(Parent):
         return b"".join(pieces)
 
     def _close(self, came: dict[int, Any]) -> np.ndarray:
-        self._kept_bodies.append(came)
+        self._bodies.append(came)
         length = self._fields.length(True)
         self.bytes_down += sum(length * len(self.neighbours[node]) for node in came)
         # What all have read is dropped.
         heard = self._heard | dict.fromkeys(came, self.round + 1)
         oldest = min(heard.values())
-        self._kept_bodies = self._kept_bodies[oldest - self._dropped :]
+        self._bodies = self._bodies[oldest - self._dropped :]
         self._dropped = oldest
         return np.isin(np.arange(self.num_clients), list(came))
 
@@ -433,17 +412,13 @@ class Relay(Parent):
         return body[place : place + length]
 
     def _pack(self) -> tuple[Any, list[Any]]:
-        kept = [b"".join(bodies[i] for i in sorted(bodies)) for bodies in self._kept_bodies]
-        return [np.frombuffer(each, np.uint8) for each in kept], [self._dropped]
+        senders = [sorted(bodies) for bodies in self._bodies]
+        kept = [bodies[i] for bodies in self._bodies for i in sorted(bodies)]
+        return [np.frombuffer(body, np.uint8) for body in kept], [self._dropped, senders]
 
     def _unpack(self, leaves: list[np.ndarray], numbers: list[Any]) -> None:
-        (self._dropped,), self._kept_bodies = numbers, []
-        for each, whole in enumerate(leaves, self._dropped):
-            senders = np.flatnonzero(self.masks[each - 1]).tolist() if each else self.numbers
-            lengths = [self._due_of(i) if each else self._fields.length(False) for i in senders]
-            ends = np.cumsum([0, *lengths])
-            pairs = zip(senders, ends[:-1], ends[1:], strict=True)
-            self._kept_bodies.append({i: whole[a:b].tobytes() for i, a, b in pairs})
+        (self._dropped, senders), bodies = numbers, iter(leaves)
+        self._bodies = [{i: next(bodies).tobytes() for i in each} for each in senders]
 
 
 def _unknown(index: int) -> MessageError:

@@ -29,7 +29,15 @@ from fedjax_admm._checks import finite_array, instance
 from fedjax_admm.capabilities import check_capabilities, first_model
 from fedjax_admm.deploy import _messages as wire, _tree_work as work
 from fedjax_admm.deploy._asking import Ask, Round, ask_all, ask_round
-from fedjax_admm.deploy._endpoint import Child, Parent, check_own, decoded, restored, with_rows
+from fedjax_admm.deploy._endpoint import (
+    Child,
+    Parent,
+    check_own,
+    decoded,
+    restored,
+    rows_to_bodies,
+    with_rows,
+)
 from fedjax_admm.deploy._messages import Kind, Message
 from fedjax_admm.deploy._tree_work import Below, NodeState
 from fedjax_admm.messages import Flag, Identity
@@ -234,9 +242,7 @@ class _TreeParent(Parent):
         if not self._bodies:
             fields = self._links.model(self.solver.exchange.down)
             codes = work.codes_down(self.solver, self.model, self._below.down, self._keys())
-            codes = jax.tree.map(np.asarray, codes)
-            for row, i in enumerate(self.numbers):
-                self._bodies[i] = wire.to_body(fields, [jax.tree.map(lambda x, k=row: x[k], codes)])
+            self._bodies = rows_to_bodies(fields, [codes], self.numbers)
         self.bytes_down += len(self._bodies[client])
         return self._bodies[client]
 
@@ -268,9 +274,8 @@ class _TreeParent(Parent):
 
     def _keys(self) -> jax.Array:
         """Return the keys of the codes down in this pass, for every child."""
-        return work.stack(
-            [self._links.key(self.key, i, self._pass, up=False) for i in self.numbers]
-        )
+        keys = [self._links.key(self.key, i, self._pass, up=False) for i in self.numbers]
+        return work.stack(keys)
 
     def like(self) -> Below:
         """Return the shapes of what is remembered of the children."""
