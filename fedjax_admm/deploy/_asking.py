@@ -102,7 +102,8 @@ def ask_round(server: Any, ask: Ask, seconds: float, quorum: int | None) -> Roun
     left, limit = seconds, time.monotonic() + seconds
     enough = 1 if quorum is None else quorum
     while True:
-        due = {i: data for i, data in messages.items() if i not in server.heard}
+        heard = set(server.heard)
+        due = {i: data for i, data in messages.items() if i not in heard}
         for answer in ask("work", due, left):
             came = time.monotonic()
             try:
@@ -120,7 +121,7 @@ def ask_round(server: Any, ask: Ask, seconds: float, quorum: int | None) -> Roun
             break
         time.sleep(0.05)
     ended = time.monotonic()
-    heard = server.close_round()
+    closed = server.close_round()
     transport = max(ended - begun - encoding - clients, 0.0)
     step = time.monotonic() - ended
-    return Round(index, heard, tuple(refused), clients, transport, encoding, step)
+    return Round(index, closed, tuple(refused), clients, transport, encoding, step)

@@ -27,6 +27,8 @@ from fedjax_admm.deploy._messages import Kind, Message, MessageError
 from fedjax_admm.messages import Prompt, no_attack
 from fedjax_admm.solvers import StarSolver
 
+_CURVATURE = [wire.number((), np.float64)]
+
 
 class Endpoint:
     """What all ends have: the solver, the run's key, and the digest that seals messages.
@@ -106,8 +108,9 @@ class Child(Endpoint):
     round, and that of its last work, which it takes back unless the server says that it was heard.
     The same message again gets the same answer.
 
-    A role has `_hello` and `_begin`, which return bodies, `_play`, which does the work of a round,
-    and `_replied`, which reads what the server answers to work that it has heard.
+    A role has `_curvature`, an estimate of that of its loss, `_begin`, which reads the largest one
+    of all and what else the server sends first, `_play`, which does the work of a round, and
+    `_replied`, which reads what the server answers to work that it has heard.
     """
 
     number: int
@@ -124,7 +127,8 @@ class Child(Endpoint):
 
     def hello(self) -> bytes:
         """Return the message that opens a deployment: an estimate of the curvature of the loss."""
-        return self._write(Kind.HELLO, self.number, 0, self._hello())
+        body = wire.to_body(_CURVATURE, [self._curvature()])
+        return self._write(Kind.HELLO, self.number, 0, body)
 
     def begin(self, data: bytes) -> bytes:
         """Read the server's first message; return what the server remembers first.
@@ -135,7 +139,8 @@ class Child(Endpoint):
         message = self._read(data, Kind.START)
         if self._worked:
             raise MessageError("the first message has come before, and the rounds have begun")
-        return self._write(Kind.READY, self.number, 0, self._begin(message.body))
+        (largest,) = wire.from_body(_CURVATURE, message.body[:8])
+        return self._write(Kind.READY, self.number, 0, self._begin(largest, message.body[8:]))
 
     def work(self, data: bytes) -> bytes:
         """Read the message of a round, do this end's part of it, and return the upload.
@@ -217,10 +222,10 @@ class Child(Endpoint):
         state = self._states[message.heard]
         return state if message.heard == self._base else self._replied(message, state)
 
-    def _hello(self) -> bytes:
-        return b""
+    def _curvature(self) -> Any:
+        return 0.0  # nothing follows from it
 
-    def _begin(self, body: bytes) -> bytes: ...
+    def _begin(self, largest: np.ndarray, body: bytes) -> bytes: ...
 
     def _play(self, message: Message, state: Any) -> tuple[Any, bytes]: ...
 
@@ -233,23 +238,20 @@ class Child(Endpoint):
         return (answered, list(self._states.values())), [self.number, self._base, labels]
 
     def _restore(self, leaves: list[np.ndarray], numbers: list[Any]) -> None:
-        self._check_saved(numbers[0])
+        saved, base, labels = numbers
+        told = f"is of client {saved}, but this is {self.number}"
+        refuse(saved != self.number, "path", told)
         digest, answer, *rest = leaves
         like = jax.tree.structure(self._like)
         states = [restored(like, rest[i:]) for i in range(0, len(rest), like.num_leaves)]
-        _, self._base, labels = numbers
-        self._states = dict(zip(labels, states, strict=True))
+        self._base, self._states = base, dict(zip(labels, states, strict=True))
         self._answered = digest.tobytes(), answer.tobytes()
-
-    def _check_saved(self, saved: int) -> None:
-        told = f"is of client {saved}, but this is {self.number}"
-        refuse(saved != self.number, "path", told)
 
 
 class Parent(Endpoint):
     """An end with others below it, which it asks in rounds.
 
-    A role has `_greet`, which makes one body of what has been said first, `_ready`, which reads
+    A role has `_greet`, which returns what all are to read first, `_ready`, which reads
     what is remembered first of one below, `_open`, which keeps these of all, `_body`, which writes
     the message of a round to one below, `_receive`, which reads an answer, and `_close`, which ends
     a round and returns who was heard; `_pack` and `_unpack` are for the file.
@@ -257,7 +259,7 @@ class Parent(Endpoint):
 
     passes = 1  # of a round, of which messages count each
     first = 0  # the round at which it has begun
-    hello_fields: tuple[Any, ...] = ()  # of the body of a first message
+    largest: float  # of the curvatures that have been said
 
     def __init__(self, numbers: Collection[int], mask: tuple[int, ...], *arguments: Any) -> None:
         super().__init__(*arguments)
@@ -295,7 +297,8 @@ class Parent(Endpoint):
           InputError: somebody has not.
         """
         self._check_all_heard(Kind.HELLO)
-        body = self._greet(self._came)
+        self.largest = max(self._came.values())
+        body = wire.to_body(_CURVATURE, [self.largest]) + self._greet()
         self.expect(Kind.READY, {})
         return {i: self._write(Kind.START, i, self._pass, body) for i in self.numbers}
 
@@ -322,13 +325,16 @@ class Parent(Endpoint):
             )
         if client in self._came:
             raise MessageError(f"client {client} has been heard in this round already")
-        role = {Kind.HELLO: self._meet, Kind.READY: self._ready, Kind.UP: self._receive}
-        self._came[client] = role[self._due](message)
-        if self._due == Kind.UP:
+        if self._due == Kind.HELLO:
+            (self._came[client],) = wire.from_body(_CURVATURE, message.body)
+        elif self._due == Kind.UP:
+            self._came[client] = self._receive(message)
             self.bytes_up += len(message.body)
-        elif self._due == Kind.READY and len(self._came) == len(self.numbers):
-            self._open(self._came)
-            self.expect(Kind.UP, {})
+        else:
+            self._came[client] = self._ready(message)
+            if len(self._came) == len(self.numbers):
+                self._open(self._came)
+                self.expect(Kind.UP, {})
         return client
 
     def broadcast(self, client: int) -> bytes:
@@ -363,16 +369,13 @@ class Parent(Endpoint):
         Raises:
           InputError: somebody has not.
         """
-        missing = sorted(set(self.numbers) - set(self._came))
-        early = kind != self._due or (kind == Kind.HELLO and missing)
-        told = f"has not heard clients {missing[:10]} yet, and needs all before the first round"
-        refuse(early, "server", told)
+        if kind != self._due or kind == Kind.HELLO:
+            missing = sorted(set(self.numbers) - set(self._came))
+            told = f"has not heard clients {missing[:10]} yet, and needs all before the first round"
+            refuse(kind != self._due or missing, "server", told)
 
-    def _meet(self, message: Message) -> Any:
-        """Return what one below says first."""
-        return None
-
-    def _greet(self, came: dict[int, Any]) -> bytes: ...
+    def _greet(self) -> bytes:
+        return b""
 
     def _ready(self, message: Message) -> Any: ...
 
@@ -435,24 +438,19 @@ def rows_to_bodies(fields: list[Any], values: Any, numbers: Collection[int]) -> 
     return {i: wire.to_body(fields, row) for i, row in zip(numbers, rows, strict=True)}
 
 
-def decoded(channel: Any, code: Any, held: Any, shape: tuple[int, ...], dtype: Any) -> Any:
-    """Return what a code says, and what its receiver remembers then.
+def decoded(channel: Any, codes: list[Any], links: Any, shapes: list[Any], dtype: Any) -> Any:
+    """Return what codes say, and what their receiver remembers of each link then.
 
     Raises:
-      MessageError: it says a number that is not finite.
+      MessageError: one says a number that is not finite.
     """
-    value, held = _decoded(channel, code, held, shape=shape, dtype=dtype)
-    wire.check_finite([value], "decodes to")
-    return value, held
-
-
-def all_decoded(channel: Any, codes: list[Any], links: Any, shapes: list[Any], dtype: Any) -> Any:
-    """Return what several codes say, and what their receiver remembers then; as `decoded`."""
-    pairs = [
-        decoded(channel, code, link, shape, dtype)
-        for code, link, shape in zip(codes, links, shapes, strict=True)
-    ]
-    return [value for value, _ in pairs], tuple(link for _, link in pairs)
+    values, held = [], []
+    for code, link, shape in zip(codes, links, shapes, strict=True):
+        value, link = _decoded(channel, code, link, shape=shape, dtype=dtype)
+        values.append(value)
+        held.append(link)
+    wire.check_finite(values, "decodes to")
+    return values, tuple(held)
 
 
 @partial(jax.jit, static_argnames=("shape", "dtype"))

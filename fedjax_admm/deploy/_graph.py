@@ -36,7 +36,6 @@ from fedjax_admm.solvers import GraphSolver, LetterSolver
 GRAPH = (GraphSolver, "a solver on a graph, such as solvers.extra()")
 _LEDGER = b"privacy ledger"  # of any solver, in the place of a digest
 _FIRST = struct.Struct(">I")
-_CURVATURE = [wire.number((), np.float64)]
 
 
 class Fields(NamedTuple):
@@ -163,12 +162,10 @@ class Node(Child):
         kept = self._states.get(self._worked)
         return kept.state if kept and kept.done else None
 
-    def _hello(self) -> bytes:
-        known = self.solver.own_curvature(self.problem, self.number, self.num_clients)
-        return wire.to_body(_CURVATURE, [known])
+    def _curvature(self) -> jax.Array:
+        return self.solver.own_curvature(self.problem, self.number, self.num_clients)
 
-    def _begin(self, body: bytes) -> bytes:
-        (largest,) = wire.from_body(_CURVATURE, body)
+    def _begin(self, largest: np.ndarray, body: bytes) -> bytes:
         curvature = self.solver.as_curvature(jnp.asarray(largest, self._dtype))
         state, sent = jax.tree.map(lambda x: np.zeros(x.shape, x.dtype), self._shapes)
         state = state._replace(curvature=curvature)
@@ -270,7 +267,9 @@ class Node(Child):
             (code,) = wire.from_body(self._fields.code, body, [key])
             link = jax.tree.map(lambda leaf, k=place: leaf[k], held)
             channel = self.solver.exchange.up
-            arrived[place], link = decoded(channel, code, link, self._shape, self._dtype)
+            (arrived[place],), (link,) = decoded(
+                channel, [code], [link], [self._shape], self._dtype
+            )
             held = jax.tree.map(lambda leaf, new, k=place: leaf.at[k].set(new), held, link)
         state = state._replace(held=held)
         return ego.ended(*parts, state, own, present, arrived, np.int32(index), self.key)
@@ -351,12 +350,6 @@ class Relay(Parent):
         self._dropped = 0
 
     # `bytes_down` is along edges, which is what `Traffic` counts.
-
-    def _meet(self, message: Message) -> float:
-        return float(wire.from_body(_CURVATURE, message.body)[0])
-
-    def _greet(self, came: dict[int, Any]) -> bytes:
-        return wire.to_body(_CURVATURE, [max(came.values())])
 
     def _ready(self, message: Message) -> bytes:
         wire.from_body(self._fields.first, message.body)

@@ -21,7 +21,7 @@ from fedjax_admm._checks import count, finite_array, refuse
 from fedjax_admm._run._keys import init_key, round_keys
 from fedjax_admm.capabilities import check_capabilities, check_kept
 from fedjax_admm.deploy import _messages as wire
-from fedjax_admm.deploy._endpoint import Child, Parent, all_decoded, check_own, restored, with_rows
+from fedjax_admm.deploy._endpoint import Child, Parent, check_own, decoded, restored, with_rows
 from fedjax_admm.deploy._messages import Message, MessageError
 from fedjax_admm.messages import Identity, Whole
 from fedjax_admm.protocol import RoundInfo
@@ -147,14 +147,14 @@ class Client(Child):
         """Return what the solver keeps for this client, with one row; None before `begin`."""
         return self._states[self._worked].clients if self._states else None
 
-    def _hello(self) -> bytes:
+    def _curvature(self) -> jax.Array:
         key = init_key(self.key)
-        known = self.solver.own_curvature(self.problem, key, self.number, self.num_clients)
-        return wire.to_body([wire.number((), self._dtype)], [known])
+        return self.solver.own_curvature(self.problem, key, self.number, self.num_clients)
 
-    def _begin(self, body: bytes) -> bytes:
-        fields = [wire.number(self._first.shape, self._dtype), wire.number((), self._dtype)]
-        state, said, upload, _ = self._start(*map(jnp.asarray, wire.from_body(fields, body)))
+    def _begin(self, largest: np.ndarray, body: bytes) -> bytes:
+        (model,) = wire.from_body([wire.number(self._first.shape, self._dtype)], body)
+        curvature = self.solver.as_curvature(jnp.asarray(largest, self._dtype))
+        state, said, upload, _ = self._start(jnp.asarray(model), curvature)
         self._states = {0: state}
         values = [value[0] for value in self._shapes.values(said, upload)]
         body = wire.to_body(self._shapes.fields(Identity(), self._dtype), values)
@@ -186,7 +186,7 @@ class Client(Child):
         _, keys = _keys(self, index, self.number, len(shared), up=False)
         values = wire.from_body(_fields_down(channel, shared, own, self._dtype), body, keys)
         codes, shapes = values[: len(shared)], [leaf.shape for leaf in shared]
-        arrives, down = all_decoded(channel, codes, state.down, shapes, self._dtype)
+        arrives, down = decoded(channel, codes, state.down, shapes, self._dtype)
         arriving, rows = iter(arrives), iter(values[len(shared) :])
         leaves, structure = jax.tree.flatten(self._sends, is_leaf=_is_own)
         read = [np.asarray(next(rows if _is_own(leaf) else arriving))[None] for leaf in leaves]
@@ -221,7 +221,7 @@ class Server(Parent):
         exchange = replace(self.solver.exchange, up=Identity())
         self._decoding = replace(self.solver, exchange=exchange)  # reads what has been decoded
         self._shapes: Shapes | None = None
-        self._curvature = jnp.ones((), model.dtype)
+        self.largest = 0.0
         self._state: Any = None  # of the harness, with the last uploads in the place of clients
         self._held: Any = ()  # of the channel up at the receiver, stacked over clients
         self._bodies: dict[int, bytes] = {}  # by client: of this round, or the last answer
@@ -240,14 +240,8 @@ class Server(Parent):
 
     # Before the first round.
 
-    def _meet(self, message: Message) -> Any:
-        return wire.from_body([wire.number((), self.model.dtype)], message.body)[0]
-
-    def _greet(self, came: dict[int, Any]) -> bytes:
-        self._curvature = self.solver.as_curvature(jnp.max(jnp.stack([*came.values()])))
-        dtype = self.model.dtype
-        fields = [wire.number(self.model.shape, dtype), wire.number((), dtype)]
-        return wire.to_body(fields, [self.model, self._curvature])
+    def _greet(self) -> bytes:
+        return wire.to_body([wire.number(self.model.shape, self.model.dtype)], [self.model])
 
     def _ready(self, message: Message) -> list[Any]:
         end = 4 + int.from_bytes(message.body[:4])
@@ -263,9 +257,10 @@ class Server(Parent):
 
     def _open(self, came: dict[int, Any]) -> None:
         said, upload = self._stacked(came, self._shapes)
+        curvature = self.solver.as_curvature(jnp.asarray(self.largest, self.model.dtype))
+        channel = self.solver.exchange.up
         self._state, self._held = _open(
-            *(self._decoding, self.solver.exchange.up, self._curvature, self.model),
-            *(said, upload, self.key),
+            self._decoding, channel, curvature, self.model, said, upload, self.key
         )
 
     # Rounds.
@@ -283,7 +278,7 @@ class Server(Parent):
         values = wire.from_body(shapes.fields(channel, dtype), message.body, keys)
         self._check_group(shapes, values)
         links = jax.tree.map(lambda leaf: leaf[message.client], self._held)
-        read, held = all_decoded(channel, values[: len(arrays)], links, arrays, dtype)
+        read, held = decoded(channel, values[: len(arrays)], links, arrays, dtype)
         return [*read, *values[len(arrays) :]], held
 
     def _body(self, client: int) -> bytes:

@@ -88,6 +88,10 @@ class Links:
         """Return the fields of the upload of a node."""
         return [*wire.fields_of(channel, [self.shape], self.dtype), wire.number((), self.dtype)]
 
+    def decoded(self, channel: Any, code: Any, link: Any) -> Any:
+        """Return what a code says, and what its receiver remembers then, in lists."""
+        return decoded(channel, [code], [link], [self.shape], self.dtype)
+
     def heard(self, own: int) -> Flag:
         """Return the field of who was heard below a node, in the passes of one work."""
         return Flag((self.passes(own), len(self.under[own])))
@@ -140,7 +144,7 @@ class _TreeChild(Child):
         """Return what the solver keeps for this node, with one row; None before `begin`."""
         return self._states[self._worked].nodes if self._states else None
 
-    def _begin(self, body: bytes) -> bytes:
+    def _begin(self, largest: np.ndarray, body: bytes) -> bytes:
         (model,) = wire.from_body(self._links.model(Identity()), body)
         below = self._opened(model)
         state, upload = work.start(self.solver, self.problem, model, self._row, **self._at)
@@ -153,8 +157,8 @@ class _TreeChild(Child):
         links, exchange = self._links, self.solver.exchange
         key = links.key(self.key, self.number, message.round, up=False)
         (code,) = wire.from_body(links.model(exchange.down), message.body, [key])
-        above, down = decoded(exchange.down, code, state.down, links.shape, links.dtype)
-        state, mask = self._pass(message, state._replace(down=down), np.asarray(above)[None])
+        above, (down,) = links.decoded(exchange.down, code, state.down)
+        state, mask = self._pass(message, state._replace(down=down), np.stack(above))
         key = links.key(self.key, self.number, message.round, up=True)
         nodes, up, code, weight = work.send(
             self.solver, state.nodes, state.up, key, self._row, **self._at
@@ -227,7 +231,7 @@ class _TreeParent(Parent):
         self._below: Below | None = None
         self._bodies: dict[int, bytes] = {}  # what every child is to read in this pass
 
-    def _greet(self, came: dict[int, Any]) -> bytes:
+    def _greet(self) -> bytes:
         return wire.to_body(self._links.model(Identity()), [self.model])
 
     def _ready(self, message: Message) -> Any:
@@ -255,7 +259,7 @@ class _TreeParent(Parent):
         code, weight, mask = wire.from_body(fields, message.body, [key])
         row = self.numbers.index(child)
         link = jax.tree.map(lambda leaf: np.asarray(leaf)[row], self._below.up)
-        value, link = decoded(channel, code, link, links.shape, links.dtype)
+        (value,), (link,) = links.decoded(channel, code, link)
         return (value, weight, link), mask
 
     def _close(self, came: dict[int, Any]) -> np.ndarray:
@@ -427,7 +431,7 @@ class _MiddleServer(_TreeParent):
         """Go back to before the first round, when all children have said hello."""
         self.first, self.masks, self.model, self._bodies = 0, [], model, {}
         self._heard = dict.fromkeys(self.numbers, 0)
-        self.expect(Kind.HELLO, dict.fromkeys(self.numbers))
+        self.expect(Kind.HELLO, dict.fromkeys(self.numbers, 0.0))
 
     @property
     def remembered(self) -> tuple[Below | None, np.ndarray]:
