@@ -1,9 +1,12 @@
 from fedjax_admm.deploy._asking import Round as Round
 from fedjax_admm.deploy._files import Record as Record
 from fedjax_admm.deploy._graph import Node as Node, Relay as Relay
-from fedjax_admm.deploy._in_process import called as called, in_process as in_process
 from fedjax_admm.deploy._messages import MessageError as MessageError
-from fedjax_admm.deploy._rounds import Rounds as Rounds
+from fedjax_admm.deploy._rounds import (
+    Rounds as Rounds,
+    called as called,
+    in_process as in_process,
+)
 from fedjax_admm.deploy._site import Site as Site
 from fedjax_admm.deploy._star import Client as Client, Server as Server
 from fedjax_admm.deploy._study import Study as Study

@@ -18,7 +18,6 @@ import numpy as np
 from fedjax_admm._checks import default_float
 from fedjax_admm._pytrees import pytree_dataclass
 from fedjax_admm._run._keys import round_keys
-from fedjax_admm.devices import row_of
 from fedjax_admm.graphs import Graph
 from fedjax_admm.participation import where_active
 from fedjax_admm.solvers import Heard, LetterSolver
@@ -26,10 +25,20 @@ from fedjax_admm.solvers import Heard, LetterSolver
 
 @pytree_dataclass
 class View(Graph):
-    """A part of a graph whose nodes know their degrees in the whole one."""
+    """A graph as one of its nodes sees it: of an ego graph, the node and its neighbours.
+
+    Its nodes, the members, know their degrees in the whole graph. Those of an ego graph are in
+    places 0 to D in the order of their numbers, and then come fillers, as at the end of its edges.
+    """
 
     whole_degrees: jax.Array  # shape=(members,), int32
     whole_mean: jax.Array  # shape=()
+    # Of an ego graph alone:
+    number: Any = ()  # shape=(), int32: of the node
+    place: Any = ()  # shape=(), int32: of the node among the members
+    members: Any = ()  # shape=(D + 1,), int32: their numbers
+    edges: Any = ()  # shape=(D,), int32: places in the edge list of the whole graph
+    ends: Any = ()  # shape=(D,), int32: 0 where the node is the head of an edge, 1 for the tail
 
     @property
     def degrees(self) -> jax.Array:
@@ -40,19 +49,6 @@ class View(Graph):
     def mean_degree(self) -> jax.Array:
         """Return the mean degree in the whole graph, shape ()."""
         return self.whole_mean
-
-
-class Ego(NamedTuple):
-    """A node, its neighbours and their edges, in places 0 to D."""
-
-    number: Any  # shape=(), int32: of the node
-    place: Any  # shape=(), int32: of the node among the members
-    members: Any  # shape=(D + 1,), int32: numbers in increasing order, then fillers
-    edges: Any  # shape=(D,), int32: places in the edge list of the graph, then fillers
-    heads: Any  # shape=(D,), int32: places of members, in increasing order
-    tails: Any  # shape=(D,), int32
-    weights: Any  # shape=(D,): 0 for a filler
-    ends: Any  # shape=(D,), int32: 0 where the node is the head of an edge, 1 for the tail
 
 
 class NodeState(NamedTuple):
@@ -85,34 +81,31 @@ def neighbours_of(graph: Graph) -> list[np.ndarray]:
     return [np.union1d(tails[heads == i], heads[tails == i]) for i in range(graph.num_nodes)]
 
 
-def ego_of(graph: Graph, number: int) -> Ego:
-    """Return the ego graph of a node."""
+def ego_of(graph: Graph, number: int) -> View:
+    """Return the ego graph of a node, whose fillers have the weight 0."""
     heads, tails, weights = (np.asarray(x) for x in (graph.heads, graph.tails, graph.weights))
     own = np.flatnonzero(((heads == number) | (tails == number)) & (weights != 0))
-    most = max(int(np.max(np.asarray(graph.degrees))), 1)
+    degrees = np.asarray(graph.degrees)
+    most = max(int(np.max(degrees)), 1)
     members = np.union1d(np.concatenate([heads[own], tails[own]]), [number]).astype(np.int32)
-    fill = most - len(own)
 
-    def filled_up(values: Any, filler: int, dtype: Any = np.int32) -> np.ndarray:
-        return np.pad(values, (0, fill), constant_values=filler).astype(dtype)
+    def filled_up(values: Any, filler: int) -> np.ndarray:
+        return np.pad(np.int32(values), (0, most - len(own)), constant_values=filler)
 
-    return Ego(
-        np.int32(number),
-        np.int32(np.searchsorted(members, number)),
-        filled_up(members, number),
-        filled_up(own, 0),
+    numbers = filled_up(members, number)
+    return View(
         filled_up(np.searchsorted(members, heads[own]), most),
         filled_up(np.searchsorted(members, tails[own]), most),
-        filled_up(weights[own], 0, weights.dtype),
+        np.pad(weights[own], (0, most - len(own))),
+        most + 1,
+        degrees[numbers],
+        np.asarray(graph.mean_degree),
+        np.int32(number),
+        np.int32(np.searchsorted(members, number)),
+        numbers,
+        filled_up(own, 0),
         filled_up(tails[own] == number, 0),
     )
-
-
-def problem_of_node(problem: Any, number: int) -> Any:
-    """Return the problem of one node of a problem on a graph: its rows, and no neighbours."""
-    graph = problem.graph
-    alone = Graph(graph.heads[:0], graph.tails[:0], graph.weights[:0], 1)
-    return replace(row_of(problem, number), graph=alone)
 
 
 def view_of_node(graph: Graph, number: int) -> View:
@@ -225,7 +218,7 @@ def ended(solver, problem, graph, ego, state, own, present, arrived, index, key)
     return state._replace(nodes=nodes, edges=edges, known=known, last=last, up=up)
 
 
-def estimate(solver: Any, ego: Ego, state: NodeState) -> jax.Array:
+def estimate(solver: Any, ego: View, state: NodeState) -> jax.Array:
     """Return the node's row of the estimate of a run, shape (dim,)."""
     own = state._replace(known=state.known[ego.place][None])
     return solver.estimate(own)[0]
@@ -258,11 +251,9 @@ def _worked(solver, problem, ego, nodes, heard, key):
     return solver.node(problem, nodes, own, key)
 
 
-def _view(solver: Any, graph: Graph, ego: Ego, active: jax.Array) -> View:
+def _view(solver: Any, graph: Graph, ego: View, active: jax.Array) -> View:
     """Return the ego graph; where nodes send first, degrees are those among the present."""
-    degrees = solver.heard_along(graph, active).degrees
-    parts = (ego.heads, ego.tails, ego.weights, ego.members.shape[0])
-    return View(*parts, degrees[ego.members], graph.mean_degree)
+    return replace(ego, whole_degrees=solver.heard_along(graph, active).degrees[ego.members])
 
 
 def _own(letters: jax.Array, ends: jax.Array) -> jax.Array:

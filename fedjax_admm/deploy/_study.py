@@ -9,7 +9,6 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 import jax
-import jax.numpy as jnp
 
 from fedjax_admm._checks import (
     InputError,
@@ -21,12 +20,10 @@ from fedjax_admm._checks import (
     refuse,
 )
 from fedjax_admm._run._keys import init_key
-from fedjax_admm.capabilities import OnGraph, Subset, check_capabilities, first_model, has
-from fedjax_admm.deploy._ego import problem_of_node
+from fedjax_admm.capabilities import check_capabilities, first_model
 from fedjax_admm.deploy._graph import GRAPH, Node, Relay
 from fedjax_admm.deploy._star import STAR, Client, Server
 from fedjax_admm.deploy._tree import TREE, Middle, TreeClient, TreeServer
-from fedjax_admm.devices import row_of
 from fedjax_admm.graphs import Graph
 from fedjax_admm.trees import Tree
 
@@ -60,11 +57,9 @@ def _ends_of(solver: Any) -> Ends:
     Raises:
       InputError: solvers of this kind are not deployed.
     """
-    for ends in _KINDS:
-        if isinstance(solver, ends.solvers):
-            return ends
     kinds = " or ".join(ends.words for ends in _KINDS)
-    raise InputError(f"must be {kinds}", argument="solver", value=solver)
+    instance("solver", solver, tuple(ends.solvers for ends in _KINDS), kinds)
+    return next(ends for ends in _KINDS if isinstance(solver, ends.solvers))
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -153,7 +148,7 @@ class Study:
             topology=getattr(problem, ends.named, None),
             num_clients=problem.num_clients,
             key=key,
-            problem=cache(partial(_of_one, problem)),
+            problem=cache(partial(solver.row, problem)),
             everybody=lambda: problem,
         )
 
@@ -182,10 +177,3 @@ class Study:
         remedy = "write STUDY = fedjax_admm.deploy.Study(...) into it"
         refuse(not isinstance(study, cls), "study", f"{place} names no study", remedy=remedy)
         return study
-
-
-def _of_one(problem: Any, number: int) -> Any:
-    """Return the problem of one client."""
-    if has(problem, Subset):
-        return problem.take(jnp.array([number], jnp.int32))
-    return problem_of_node(problem, number) if has(problem, OnGraph) else row_of(problem, number)

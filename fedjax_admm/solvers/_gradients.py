@@ -10,6 +10,7 @@ import numpy as np
 from fedjax_admm._checks import InputError
 from fedjax_admm._threefry import split
 from fedjax_admm.capabilities import Gradients, Minibatches, Subset, has, slopes_and_states
+from fedjax_admm.devices import row_of
 from fedjax_admm.solvers._declared import open_fields
 
 # The curvature is estimated on so many clients, evenly spaced.
@@ -97,6 +98,13 @@ def looked_at(num_clients: int) -> list[int]:
     """Return the clients whose curvatures are estimated."""
     number = min(num_clients, _LOOKED_AT)
     return [i * num_clients // number for i in range(number)]
+
+
+def row_alone(problem: Any, number: int) -> Any:
+    """Return the problem of one client of a problem of all."""
+    if has(problem, Subset):
+        return problem.take(jnp.array([number], jnp.int32))
+    return row_of(problem, number)
 
 
 def curvature_alone(

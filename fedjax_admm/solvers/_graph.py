@@ -47,7 +47,13 @@ from fedjax_admm.messages import ChannelState, Exchange, Mean, at_rows, put_rows
 from fedjax_admm.participation import where_active
 from fedjax_admm.protocol import RoundInfo
 from fedjax_admm.solvers._declared import exchanged, filled, open_fields
-from fedjax_admm.solvers._gradients import as_curvature, copies, curvature_alone, largest_curvature
+from fedjax_admm.solvers._gradients import (
+    as_curvature,
+    copies,
+    curvature_alone,
+    largest_curvature,
+    row_alone,
+)
 from fedjax_admm.solvers.graph._blocks import replace_rows
 from fedjax_admm.traffic import Traffic
 
@@ -180,6 +186,14 @@ class GraphSolver:
         return state._replace(nodes=nodes, edges=edges, exchange=channel)
 
     # The parts of it, for nodes that are elsewhere.
+
+    def row(self, problem: Any, number: int) -> Any:
+        """Return the problem of one node, from 0, of a problem of all; it has no neighbours."""
+        if has(problem, Subset):
+            return row_alone(problem, number)
+        graph = problem.graph
+        alone = Graph(graph.heads[:0], graph.tails[:0], graph.weights[:0], 1)
+        return replace(row_alone(problem, number), graph=alone)
 
     def at(self, curvature: jax.Array) -> Any:
         """Return the solver with the numbers that follow from the curvature, shape ()."""

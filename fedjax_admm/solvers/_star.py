@@ -49,6 +49,7 @@ from fedjax_admm.solvers._gradients import (
     copies,
     curvature_alone,
     largest_curvature,
+    row_alone,
 )
 from fedjax_admm.solvers._messages import (
     ExchangeState,
@@ -216,6 +217,10 @@ class StarSolver(StarMessages):
         return state._replace(server=server, clients=clients, exchange=memory)
 
     # The parts of it, for clients that are elsewhere.
+
+    def row(self, problem: Any, number: int) -> Any:
+        """Return the problem of one client, from 0, of a problem of all."""
+        return row_alone(problem, number)
 
     def at(self, curvature: jax.Array, index: jax.Array | None = None) -> Any:
         """Return the solver whose roles clients play in a round, or before the first one.

@@ -40,6 +40,7 @@ from fedjax_admm.capabilities import OnTree, first_model
 from fedjax_admm.messages import ChannelState, Exchange, Identity
 from fedjax_admm.participation import where_active
 from fedjax_admm.protocol import RoundInfo
+from fedjax_admm.solvers._gradients import row_alone
 from fedjax_admm.solvers._messages import stacked
 from fedjax_admm.traffic import Traffic
 from fedjax_admm.trees import Tree
@@ -308,6 +309,10 @@ class TreeSolver:
         weight = segment_sum(heavy, group, num_segments=number)[:, None]
         memory = memory._replace(last=_put(memory.last, level, last))
         return FromChildren(weight * last, weight), state._replace(exchange=memory)
+
+    def row(self, problem: Any, number: int) -> Any:
+        """Return the problem of one client, from 0, of a problem of all."""
+        return row_alone(problem, number)
 
     def receive_with(
         self, sent: jax.Array, weights: jax.Array, last: jax.Array
