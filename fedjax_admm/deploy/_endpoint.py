@@ -23,7 +23,7 @@ from fedjax_admm._checks import instance, refuse
 from fedjax_admm._run._estimates import in_dtype_of
 from fedjax_admm.deploy import _messages as wire
 from fedjax_admm.deploy._files import Record, load, save
-from fedjax_admm.deploy._messages import Kind, Message, MessageError
+from fedjax_admm.deploy._messages import Kind, Message
 from fedjax_admm.messages import Prompt, no_attack
 from fedjax_admm.solvers import StarSolver
 
@@ -137,8 +137,8 @@ class Child(Endpoint):
           MessageError: the message is not the server's first one, or this end has worked since.
         """
         message = self._read(data, Kind.START)
-        if self._worked:
-            raise MessageError("the first message has come before, and the rounds have begun")
+        told = "the first message has come before, and the rounds have begun"
+        wire.check(not self._worked, told)
         (largest,) = wire.from_body(_CURVATURE, message.body[:8])
         return self._write(Kind.READY, self.number, 0, self._begin(largest, message.body[8:]))
 
@@ -176,10 +176,8 @@ class Child(Endpoint):
 
     def _read(self, data: bytes, kind: Kind) -> Message:
         message = wire.read(data, kind, self._digest)
-        if message.client != self.number:
-            raise MessageError(
-                f"the message is for client {message.client}, but this is client {self.number}"
-            )
+        told = f"the message is for client {message.client}, but this is client {self.number}"
+        wire.check(message.client == self.number, told)
         return message
 
     def _work(self, message: Message) -> bytes:
@@ -206,21 +204,20 @@ class Child(Endpoint):
           MessageError: the message is of a round before the first that may be open, or the state is
             not where the server thinks it is.
         """
-        if not self._states:
-            raise MessageError("a round has begun before this client had its first model")
-        if message.round < first:
-            raise MessageError(f"round {message.round} is over: the message is an old one")
+        wire.check(self._states, "a round has begun before this client had its first model")
+        told = f"round {message.round} is over: the message is an old one"
+        wire.check(message.round >= first, told)
         return self._caught_up(message)
 
     def _caught_up(self, message: Message) -> Any:
         """Return the state from which a work goes on, where the message is due."""
-        if message.heard not in self._states:
-            raise MessageError(
-                f"the server has heard this client last in round {message.heard - 1}, which its "
-                "state does not know: resume it from its latest file"
-            )
+        self._check_known(message.heard in self._states, message.heard - 1)
         state = self._states[message.heard]
         return state if message.heard == self._base else self._replied(message, state)
+
+    def _check_known(self, known: bool, index: int) -> None:
+        told = f"the server has heard this client in round {index}, which its state does not know:"
+        wire.check(known, f"{told} resume it from its latest file")
 
     def _curvature(self) -> Any:
         return 0.0  # nothing follows from it
@@ -314,17 +311,14 @@ class Parent(Endpoint):
         """
         message = wire.read(data, self._due, self._digest)
         client = message.client
-        if client not in self.numbers:
-            raise MessageError(f"client {client} is none of the {len(self.numbers)} of this server")
-        if sender not in (None, client):
-            raise MessageError(f"client {sender} has sent a message as client {client}")
-        if message.round != self._pass:
-            raise MessageError(
-                f"the message of client {client} is of round {message.round}, but round "
-                f"{self._pass} is open"
-            )
-        if client in self._came:
-            raise MessageError(f"client {client} has been heard in this round already")
+        told = f"client {client} is none of the {len(self.numbers)} of this server"
+        wire.check(client in self.numbers, told)
+        told = f"client {sender} has sent a message as client {client}"
+        wire.check(sender in (None, client), told)
+        told = f"the message of client {client} is of round {message.round}, but round"
+        wire.check(message.round == self._pass, f"{told} {self._pass} is open")
+        told = f"client {client} has been heard in this round already"
+        wire.check(client not in self._came, told)
         if self._due == Kind.HELLO:
             (self._came[client],) = wire.from_body(_CURVATURE, message.body)
         elif self._due == Kind.UP:

@@ -23,13 +23,13 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from fedjax_admm._checks import count, finite_array, refuse
+from fedjax_admm._checks import count, finite_array, instance
 from fedjax_admm._run._keys import init_key
 from fedjax_admm.capabilities import check_capabilities
 from fedjax_admm.deploy import _ego as ego, _messages as wire
 from fedjax_admm.deploy._endpoint import Child, Parent, check_own, decoded, rows_to_bodies
 from fedjax_admm.deploy._files import load, save
-from fedjax_admm.deploy._messages import Message, MessageError
+from fedjax_admm.deploy._messages import Message
 from fedjax_admm.graphs import Graph
 from fedjax_admm.solvers import GraphSolver, LetterSolver
 
@@ -111,15 +111,14 @@ class Node(Child):
         noise_key: jax.Array | None = None,
     ) -> None:
         count("number", number, at_least=0, at_most=graph.num_nodes - 1)
-        told = f"must have a graph, but {type(problem).__name__} has none"
-        refuse(not hasattr(problem, "graph"), "problem", told)
+        instance("solver", solver, *GRAPH)
+        check_capabilities(solver, problem)
         check_own(problem)
         dtype = problem.start.dtype
         graph = replace(graph, weights=graph.weights.astype(dtype))
         super().__init__(number, GRAPH, solver, [problem.start], key, graph.num_nodes, graph)
         self.graph = graph
         self.problem: Any = replace(problem, graph=ego.view_of_node(graph, number))
-        check_capabilities(solver, self.problem)
         solver.check(self.problem, 0)
         self._noise_key = noise_key
         self._neighbours = ego.neighbours_of(graph)[number]
@@ -206,13 +205,12 @@ class Node(Child):
         begins, rounds = self._unpacked(message)
         kept = self._states[self._worked]
         state, done = kept.state, int(kept.done)
-        if begins > done:
-            raise _unknown(begins - 1)
+        self._check_known(begins <= done, begins - 1)
         for each, (present, bodies) in enumerate(rounds, begins):
             if each < done:
                 continue
-            if each and present[self.number] and self._worked != each:
-                raise _unknown(each - 1)
+            known = not (each and present[self.number]) or self._worked == each
+            self._check_known(known, each - 1)
             state = self._ended(state, kept.sent, present, bodies, each - 1)
         return kept._replace(state=state, done=np.int64(message.round + 1))
 
@@ -236,8 +234,8 @@ class Node(Child):
                 bodies[i] = body[place : place + length]
                 place += length
             rounds.append((present, bodies))
-        if place != len(body) or len(rounds) != index + 1 - first:
-            raise MessageError(f"what was forwarded has {len(body)} bytes, which does not fit")
+        whole = place == len(body) and len(rounds) == index + 1 - first
+        wire.check(whole, f"what was forwarded has {len(body)} bytes, which does not fit")
         return first, rounds
 
     def _ended(
@@ -288,12 +286,12 @@ class Node(Child):
           MessageError: it would spend more than there is.
         """
         spent = float(nodes.spent[0])
-        if spent > self._budget:
-            raise MessageError(
-                f"node {self.number} has spent {float(self.released.spent[0]):.6g} of a privacy "
-                f"budget of {float(self._budget):.6g} (the sum of 1 / z^2) in "
-                f"{int(self.released.releases[0])} releases, and its next message would exceed it"
-            )
+        wire.check(
+            spent <= self._budget,
+            f"node {self.number} has spent {float(self.released.spent[0]):.6g} of a privacy budget "
+            f"of {float(self._budget):.6g} (the sum of 1 / z^2) in "
+            f"{int(self.released.releases[0])} releases, and its next message would exceed it",
+        )
         releases = self.released.releases + 1
         self.released = Released(nodes.spent, releases, nodes.nominal, nodes.tails)
         if self._ledger_file is not None:
@@ -361,8 +359,7 @@ class Relay(Parent):
     def _receive(self, message: Message) -> bytes:
         body, length = message.body, self._fields.length(True)
         due = self._due_of(message.client)
-        if len(body) != due:
-            raise MessageError(f"the body has {len(body)} bytes, but {due} are due")
+        wire.check(len(body) == due, f"the body has {len(body)} bytes, but {due} are due")
         for start in range(0, due, length):
             # The key of a code tells its places, and not whether its numbers are finite.
             wire.from_body(self._fields.code, body[start : start + length], [self.key])
@@ -412,13 +409,6 @@ class Relay(Parent):
     def _unpack(self, leaves: list[np.ndarray], numbers: list[Any]) -> None:
         (self._dropped, senders), bodies = numbers, iter(leaves)
         self._bodies = [{i: next(bodies).tobytes() for i in each} for each in senders]
-
-
-def _unknown(index: int) -> MessageError:
-    return MessageError(
-        f"the relay has heard this node in round {index}, which its state does not know: resume it "
-        "from its latest file"
-    )
 
 
 def _budget(release: Any, dtype: Any) -> float:

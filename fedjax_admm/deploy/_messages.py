@@ -45,6 +45,16 @@ class MessageError(ValueError):
     """A message is refused; the sentence says why, and nothing has changed."""
 
 
+def check(fits: Any, words: str) -> None:
+    """Check that a message, or a number in it, fits.
+
+    Raises:
+      MessageError: it does not, as `words` say.
+    """
+    if not fits:
+        raise MessageError(words)
+
+
 class Kind(IntEnum):
     """The kinds of messages."""
 
@@ -87,41 +97,30 @@ def read(data: bytes, kind: Kind, digest: bytes) -> Message:
       MessageError: it is damaged, of another version, solver or kind.
     """
     data = bytes(data)
-    if len(data) < HEADER_BYTES or data[:4] != _MAGIC:
-        raise MessageError(
-            f"this is no message of fedjax-admm: it has {len(data)} bytes, and does not begin with "
-            "the header"
-        )
+    told = f"this is no message of fedjax-admm: it has {len(data)} bytes, and does not begin with"
+    check(len(data) >= HEADER_BYTES and data[:4] == _MAGIC, f"{told} the header")
     _, version, number, client, index, heard, length = _HEADER.unpack_from(data)
-    if version != VERSION:
-        raise MessageError(
-            f"the message has version {version} of the format, but this is version {VERSION}: "
-            "install the same release of fedjax-admm at both ends"
-        )
-    body = data[HEADER_BYTES:]
-    if len(body) != length:
-        raise MessageError(
-            f"the message is cut off or too long: its body has {len(body)} bytes, and its header "
-            f"says {length}"
-        )
-    head = data[: HEADER_BYTES - _CHECK.size]
-    (check,) = _CHECK.unpack_from(data, len(head))
-    if check != zlib.crc32(body, zlib.crc32(head)):
-        raise MessageError("the message is damaged: its checksum does not fit")
+    told = f"the message has version {version} of the format, but this is version {VERSION}:"
+    check(version == VERSION, f"{told} install the same release of fedjax-admm at both ends")
+    body, head = data[HEADER_BYTES:], data[: HEADER_BYTES - _CHECK.size]
+    told = f"the message is cut off or too long: its body has {len(body)} bytes, and its header"
+    check(len(body) == length, f"{told} says {length}")
+    (sum_,) = _CHECK.unpack_from(data, len(head))
+    whole = sum_ == zlib.crc32(body, zlib.crc32(head))
+    check(whole, "the message is damaged: its checksum does not fit")
     header, seal = head[: _HEADER.size], head[_HEADER.size :]
-    if not hmac.compare_digest(seal, _seal(header, body, digest)):
-        raise MessageError(
-            "the message is of another solver, other numbers of it, another precision, another key "
-            "or another release, or was forged without them: start all machines from the same file"
-        )
-    if number != kind:
-        expected = Kind(kind).name
-        raise MessageError(f"the message is of kind {number}, but {expected} ({kind}) is due")
-    if not heard <= index < _MOST_ROUNDS:
-        raise MessageError(
-            f"the message is of round {index} and says that the server heard this client in round "
-            f"{heard - 1}: rounds are below {_MOST_ROUNDS}, and the round heard comes before"
-        )
+    check(
+        hmac.compare_digest(seal, _seal(header, body, digest)),
+        "the message is of another solver, other numbers of it, another precision, another key or "
+        "another release, or was forged without them: start all machines from the same file",
+    )
+    told = f"the message is of kind {number}, but {kind.name} ({kind}) is due"
+    check(number == kind, told)
+    check(
+        heard <= index < _MOST_ROUNDS,
+        f"the message is of round {index} and says that the server heard this client in round "
+        f"{heard - 1}: rounds are below {_MOST_ROUNDS}, and the round heard comes before",
+    )
     return Message(kind, client, index, heard, body)
 
 
@@ -190,8 +189,8 @@ def from_body(fields: Sequence[Any], body: bytes, keys: Sequence[Any] = ()) -> l
       MessageError: the length does not fit, or a number is not finite.
     """
     leaves, structure = jax.tree.flatten(list(fields))
-    if len(body) != bytes_of(leaves):
-        raise MessageError(f"the body has {len(body)} bytes, but {bytes_of(leaves)} are due")
+    due = bytes_of(leaves)
+    check(len(body) == due, f"the body has {len(body)} bytes, but {due} are due")
     sizes = [field.bits for field in leaves]
     bits = np.unpackbits(np.frombuffer(body, np.uint8), count=sum(sizes))
     pieces = np.split(bits, np.cumsum(sizes)[:-1])
@@ -207,5 +206,5 @@ def check_finite(values: Sequence[Any], words: str = "holds") -> None:
     Raises:
       MessageError: it is not.
     """
-    if not all(np.all(np.isfinite(value)) for value in values):
-        raise MessageError(f"the message {words} a number that is not finite")
+    finite = all(np.all(np.isfinite(value)) for value in values)
+    check(finite, f"the message {words} a number that is not finite")

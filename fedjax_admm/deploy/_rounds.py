@@ -11,10 +11,9 @@ import numpy as np
 
 from fedjax_admm._checks import count, refuse, scalar
 from fedjax_admm._host._files import write_text
-from fedjax_admm.deploy._asking import Answer, Ask, Round, ask_all, ask_round
+from fedjax_admm.deploy._asking import Answer, Ask, Children, Round
 from fedjax_admm.deploy._messages import MessageError, index_of
 from fedjax_admm.deploy._study import Study
-from fedjax_admm.deploy._tree import Children
 
 
 @dataclass(kw_only=True)
@@ -64,20 +63,17 @@ class Rounds:
           InputError: somebody does not join in time.
           MessageError: a message before the first round does not fit.
         """
-        server = self.server
+        server, first = self.server, self.server.round
+        below = Children(ask, self.deadline, self.patience, self.quorum)
         if not self.resume:
-            ask_all(server, ask, "hello", dict.fromkeys(server.numbers, b""), self.patience)
-            ask_all(server, ask, "begin", server.start(), self.patience)
-        first = server.round
+            below.hello(server)
+            below.begin(server)
         while server.round < self.rounds:
-            limit = self.patience if server.round == first else self.deadline
-            each = ask_round(server, ask, limit, self.quorum)
+            each = below.round(server, first=server.round == first)
             if self.folder is not None:
                 self._save(each, Path(self.folder))
             self.report(each)
-        last = {i: server.broadcast(i) for i in server.numbers}
-        for _ in ask("finish", last, self.deadline):
-            pass
+        below.finish(server)
         return server
 
     def _save(self, each: Round, folder: Path) -> None:

@@ -59,8 +59,8 @@ class Shapes(NamedTuple):
             shapes = cls(*arrays, *map(bool, beside))
         except (ValueError, TypeError, KeyError, RecursionError) as error:
             raise MessageError("the first message does not say which arrays it holds") from error
-        if not shapes.arrays or any(size < 1 for shape in shapes.arrays for size in shape):
-            raise MessageError(f"the first message holds arrays {shapes}, of which some are empty")
+        full = shapes.arrays and all(size > 0 for shape in shapes.arrays for size in shape)
+        wire.check(full, f"the first message holds arrays {shapes}, of which some are empty")
         return shapes
 
     @property
@@ -246,10 +246,8 @@ class Server(Parent):
     def _ready(self, message: Message) -> list[Any]:
         end = 4 + int.from_bytes(message.body[:4])
         shapes = Shapes.read(message.body[4:end])
-        if self._came and shapes != self._shapes:
-            raise MessageError(
-                f"the first message holds arrays {shapes}, but those of others {self._shapes}"
-            )
+        told = f"the first message holds arrays {shapes}, but those of others {self._shapes}"
+        wire.check(not self._came or shapes == self._shapes, told)
         values = wire.from_body(shapes.fields(Identity(), self.model.dtype), message.body[end:])
         self._check_group(shapes, values)
         self._shapes = shapes
@@ -271,8 +269,7 @@ class Server(Parent):
         arrays, channel = self._shapes.arrays, self.solver.exchange.up
         talks, keys = _keys(self, message.round, message.client, len(arrays), up=True)
         if not talks:
-            if message.body:
-                raise MessageError(f"nothing is sent in round {message.round}")
+            wire.check(not message.body, f"nothing is sent in round {message.round}")
             return None
         shapes, dtype = self._shapes.in_rounds(self.solver), self.model.dtype
         values = wire.from_body(shapes.fields(channel, dtype), message.body, keys)
@@ -323,8 +320,7 @@ class Server(Parent):
         groups = self.solver.groups()
         if shapes.groups and groups is not None:
             group = int(values[len(shapes.arrays)])
-            if not 0 <= group < groups:
-                raise MessageError(f"there is no model {group}, but {groups} from 0 on")
+            wire.check(0 <= group < groups, f"there is no model {group}, but {groups} from 0 on")
 
     def _stacked(self, came: dict[int, Any], shapes: Any) -> tuple[RoundMessage, Upload]:
         """Return what clients send, stacked; zeros for those who are absent."""

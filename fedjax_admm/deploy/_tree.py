@@ -16,7 +16,6 @@ A parent that closes a round, or a pass, without a node makes it take its work b
 nodes below it: the first message of the next work names the state from which they go on.
 """
 
-from collections.abc import Callable
 from dataclasses import replace
 from functools import partial
 from typing import Any, NamedTuple
@@ -28,7 +27,7 @@ from fedjax_admm import trees
 from fedjax_admm._checks import finite_array, instance
 from fedjax_admm.capabilities import check_capabilities, first_model
 from fedjax_admm.deploy import _messages as wire, _tree_work as work
-from fedjax_admm.deploy._asking import Ask, Round, ask_all, ask_round
+from fedjax_admm.deploy._asking import Children
 from fedjax_admm.deploy._endpoint import (
     Child,
     Parent,
@@ -330,16 +329,6 @@ class TreeServer(_TreeParent):
         self.model, self._below = restored(like, leaves)
 
 
-class Children(NamedTuple):
-    """How a middle node reaches its children, and how long it waits for them."""
-
-    ask: Ask
-    deadline: float = 30.0  # seconds after which a pass is closed without those who are missing
-    patience: float = 300.0  # seconds for messages before the first round, and in the first pass
-    quorum: int | None = None  # children that are enough in a pass; as in `Rounds`
-    report: Callable[[Round], None] = lambda each: None  # called after every pass
-
-
 class Middle(_TreeChild):
     """A server of a tree with a parent: it has the methods of a client, and asks its children.
 
@@ -374,7 +363,7 @@ class Middle(_TreeChild):
     def hello(self) -> bytes:
         """Return the message that opens a deployment, once all children have sent theirs."""
         self.server.expect(Kind.HELLO, {})
-        self._ask("hello", dict.fromkeys(self.server.numbers, b""))
+        self.children.hello(self.server)
         return super().hello()
 
     def finish(self, data: bytes) -> None:
@@ -386,24 +375,18 @@ class Middle(_TreeChild):
         super().finish(data)
         last = self._read(data, Kind.DOWN)
         self.server.go_on(self._states[last.heard], last.round)
-        messages = {i: self.server.broadcast(i) for i in self.server.numbers}
-        for _ in self.children.ask("finish", messages, self.children.deadline):
-            pass
-
-    def _ask(self, name: str, messages: dict[int, bytes]) -> None:
-        ask_all(self.server, self.children.ask, name, messages, self.children.patience)
+        self.children.finish(self.server)
 
     def _opened(self, model: np.ndarray) -> Any:
         self.server.begin_again(model)
-        self._ask("begin", self.server.start())
+        self.children.begin(self.server)
         return self.server.remembered
 
     def _pass(self, message: Message, state: NodeState, above: Any) -> tuple[Any, np.ndarray]:
         server, children = self.server, self.children
         server.go_on(state, message.round, above)
         for _ in range(self.passes_of_work):
-            seconds = children.deadline if self._has_worked else children.patience
-            children.report(ask_round(server, children.ask, seconds, children.quorum))
+            children.report(children.round(server, first=not self._has_worked))
             self._has_worked = True
         mask = np.concatenate(server.masks)[:, self._links.under[self.number]]
         return state._replace(nodes=server.nodes, below=server.remembered), mask
