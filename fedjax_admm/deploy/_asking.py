@@ -119,9 +119,8 @@ class Children(NamedTuple):
 
     def finish(self, server: Any) -> None:
         """Send the messages after the last round to those who are there."""
-        for _ in self.ask(
-            "finish", {i: server.broadcast(i) for i in server.numbers}, self.deadline
-        ):
+        last = {i: server.broadcast(i) for i in server.numbers}
+        for _ in self.ask("finish", last, self.deadline):
             pass
 
     def _ask_all(self, server: Any, name: str, messages: Mapping[int, bytes]) -> None:

@@ -8,7 +8,6 @@ and edges fill up those of nodes with fewer neighbours than the largest degree D
 """
 
 from dataclasses import replace
-from functools import partial
 from typing import Any, NamedTuple
 
 import jax
@@ -224,10 +223,13 @@ def estimate(solver: Any, ego: View, state: NodeState) -> jax.Array:
     return solver.estimate(own)[0]
 
 
-@partial(jax.jit, static_argnames="number")
-def code_key(solver, key, index, row, *, number):
-    """Return the key of one code of a round, of a number of them."""
-    return solver.exchange.keys_up(round_keys(key, index)[1], 0, number)[2][row]
+@jax.jit
+def code_keys(solver, graph, ego, index, key):
+    """Return the keys of the codes of a round that arrive, by members, or of letters by edges."""
+    places, number = ego.members, graph.num_nodes
+    if isinstance(solver, LetterSolver):  # a letter has the key of the end from which it comes
+        places, number = 2 * ego.edges + 1 - ego.ends, 2 * graph.num_edges
+    return solver.exchange.keys_up(round_keys(key, index)[1], 0, number)[2][places]
 
 
 def _first(solver: Any, problem: Any) -> Any:

@@ -252,19 +252,14 @@ class Node(Child):
                 place = np.searchsorted(members, sender)
                 (models[place],) = wire.from_body(self._fields.first, body)
             return ego.opened(*parts, state.curvature, models)
-        letters, held = self._fields.letters, state.held
-        places = self._ego.edges if letters else self._ego.members
-        arrived = np.zeros((len(places), *self._shape), self._dtype)
-        codes = 2 * self.graph.num_edges if letters else self.num_clients
+        held, channel = state.held, self.solver.exchange.up
+        keys = ego.code_keys(self.solver, self.graph, self._ego, np.int32(index), self.key)
+        arrived = np.zeros((len(keys), *self._shape), self._dtype)
         for sender, body in bodies.items():
-            place = int(np.searchsorted(self._neighbours if letters else members, sender))
-            row = sender
-            if letters:  # a letter has the key of the end from which it comes
-                row = 2 * self._ego.edges[place] + 1 - self._ego.ends[place]
-            key = ego.code_key(self.solver, self.key, np.int32(index), np.int32(row), number=codes)
-            (code,) = wire.from_body(self._fields.code, body, [key])
+            among = self._neighbours if self._fields.letters else members
+            place = int(np.searchsorted(among, sender))
+            (code,) = wire.from_body(self._fields.code, body, [keys[place]])
             link = jax.tree.map(lambda leaf, k=place: leaf[k], held)
-            channel = self.solver.exchange.up
             (arrived[place],), (link,) = decoded(
                 channel, [code], [link], [self._shape], self._dtype
             )

@@ -10,15 +10,7 @@ from typing import Any, NamedTuple
 
 import jax
 
-from fedjax_admm._checks import (
-    InputError,
-    batchable_key,
-    count,
-    finite_array,
-    function_of,
-    instance,
-    refuse,
-)
+from fedjax_admm._checks import batchable_key, count, finite_array, function_of, instance, refuse
 from fedjax_admm._run._keys import init_key
 from fedjax_admm.capabilities import check_capabilities, first_model
 from fedjax_admm.deploy._graph import GRAPH, Node, Relay
@@ -160,8 +152,10 @@ class Study:
           InputError: the file is not there, or names no study.
         """
         spec = importlib.util.spec_from_file_location("study", Path(path))
-        if spec is None or spec.loader is None or not Path(path).is_file():
-            raise InputError(f"there is no Python file {path}", "study")
+        there = Path(path).is_file() and spec is not None
+        refuse(not there, "study", f"there is no Python file {path}")
+        assert spec is not None
+        assert spec.loader is not None
         module = importlib.util.module_from_spec(spec)
         spec.loader.exec_module(module)
         return cls.of_module(module, str(path))

@@ -17,20 +17,17 @@ A SuperNode starts a process for every message, so that a client keeps its state
 its compiled programs where the variable `JAX_COMPILATION_CACHE_DIR` says.
 """
 
+# pyright: reportMissingImports=false
+
 import logging
 import time
 from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from flwr.app import (  # pyright: ignore[reportMissingImports]
-    ConfigRecord,
-    Context,
-    Message,
-    RecordDict,
-)
-from flwr.clientapp import ClientApp  # pyright: ignore[reportMissingImports]
-from flwr.serverapp import Grid, ServerApp  # pyright: ignore[reportMissingImports]
+from flwr.app import ConfigRecord, Context, Message, RecordDict
+from flwr.clientapp import ClientApp
+from flwr.serverapp import Grid, ServerApp
 
 from fedjax_admm._checks import count, refuse
 from fedjax_admm.deploy._asking import Answer

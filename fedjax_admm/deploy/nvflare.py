@@ -17,6 +17,8 @@ Where NVFlare itself runs on all machines, the same study is a job of its Collab
     recipe("study.py", rounds=100, folder="/var/lib/study").execute(SimEnv(num_clients=3))
 """
 
+# pyright: reportMissingImports=false
+
 import threading
 import time
 from collections.abc import Generator, Iterator, Mapping
@@ -26,19 +28,9 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-from nvflare.collab import (  # pyright: ignore[reportMissingImports]
-    CollabCallError,
-    CollabRecipe,
-    collab,
-)
-from nvflare.fuel.f3.cellnet.core_cell import (  # pyright: ignore[reportMissingImports]
-    CoreCell,
-    Message,
-)
-from nvflare.fuel.f3.cellnet.defs import (  # pyright: ignore[reportMissingImports]
-    MessageHeaderKey,
-    ReturnCode,
-)
+from nvflare.collab import CollabCallError, CollabRecipe, collab
+from nvflare.fuel.f3.cellnet.core_cell import CoreCell, Message
+from nvflare.fuel.f3.cellnet.defs import MessageHeaderKey, ReturnCode
 
 from fedjax_admm._checks import refuse
 from fedjax_admm.deploy._asking import Answer, Ask, answers
