@@ -47,13 +47,7 @@ class Endpoint:
     """
 
     def __init__(
-        self,
-        kind: tuple[type, str],
-        solver: Any,
-        like: Any,
-        key: jax.Array,
-        num_clients: int,
-        topology: Any = None,
+        self, kind: Any, solver: Any, like: Any, key: Any, num_clients: int, topology: Any = None
     ) -> None:
         instance("solver", solver, *kind)
         whole = isinstance(solver, StarSolver) and type(solver).step is not StarSolver.step
@@ -248,10 +242,10 @@ class Child(Endpoint):
 class Parent(Endpoint):
     """An end with others below it, which it asks in rounds.
 
-    A role has `_greet`, which returns what all are to read first, `_ready`, which reads
-    what is remembered first of one below, `_open`, which keeps these of all, `_body`, which writes
-    the message of a round to one below, `_receive`, which reads an answer, and `_close`, which ends
-    a round and returns who was heard; `_pack` and `_unpack` are for the file.
+    A role has `_greet`, which returns what all are to read first, `_ready`, which reads what is
+    remembered first of one below, `_open`, which keeps these of all, `_encoded`, which writes the
+    messages of a round, `_receive`, which reads an answer, and `_close`, which ends a round and
+    returns who was heard; `_pack` and `_unpack` are for the file.
     """
 
     passes = 1  # of a round, of which messages count each
@@ -265,6 +259,7 @@ class Parent(Endpoint):
         self.mask = mask  # the shape of each
         self.bytes_up = self.bytes_down = 0  # of bodies; a header has `HEADER_BYTES` more
         self._heard = dict.fromkeys(numbers, 0)  # one more than the round, or pass; 0 for never
+        self._bodies: dict[int, bytes] = {}  # what each is to read in this round
         self.expect(Kind.HELLO, {})
 
     def expect(self, kind: Kind, came: dict[int, Any]) -> None:
@@ -375,7 +370,14 @@ class Parent(Endpoint):
 
     def _open(self, came: dict[int, Any]) -> None: ...
 
-    def _body(self, client: int) -> bytes: ...
+    def _body(self, client: int) -> bytes:
+        if not self._bodies:
+            self._bodies = self._encoded()
+        body = self._bodies.get(client, b"")
+        self.bytes_down += len(body)
+        return body
+
+    def _encoded(self) -> dict[int, bytes]: ...
 
     def _receive(self, message: Message) -> Any: ...
 

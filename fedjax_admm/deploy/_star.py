@@ -224,7 +224,6 @@ class Server(Parent):
         self.largest = 0.0
         self._state: Any = None  # of the harness, with the last uploads in the place of clients
         self._held: Any = ()  # of the channel up at the receiver, stacked over clients
-        self._bodies: dict[int, bytes] = {}  # by client: of this round, or the last answer
 
     @property
     def estimate(self) -> jax.Array:
@@ -248,8 +247,7 @@ class Server(Parent):
         shapes = Shapes.read(message.body[4:end])
         told = f"the first message holds arrays {shapes}, but those of others {self._shapes}"
         wire.check(not self._came or shapes == self._shapes, told)
-        values = wire.from_body(shapes.fields(Identity(), self.model.dtype), message.body[end:])
-        self._check_group(shapes, values)
+        values = self._values(shapes, Identity(), message.body[end:])
         self._shapes = shapes
         return values
 
@@ -271,19 +269,14 @@ class Server(Parent):
         if not talks:
             wire.check(not message.body, f"nothing is sent in round {message.round}")
             return None
-        shapes, dtype = self._shapes.in_rounds(self.solver), self.model.dtype
-        values = wire.from_body(shapes.fields(channel, dtype), message.body, keys)
-        self._check_group(shapes, values)
+        values = self._values(self._shapes.in_rounds(self.solver), channel, message.body, keys)
         links = jax.tree.map(lambda leaf: leaf[message.client], self._held)
-        read, held = decoded(channel, values[: len(arrays)], links, arrays, dtype)
+        read, held = decoded(channel, values[: len(arrays)], links, arrays, self.model.dtype)
         return [*read, *values[len(arrays) :]], held
 
-    def _body(self, client: int) -> bytes:
-        if not self.solver.replies and not self._bodies:
-            self._bodies = self._encoded(self._state, self.round, self.numbers)
-        body = self._bodies.get(client, b"")
-        self.bytes_down += len(body)
-        return body
+    def _encoded(self) -> dict[int, bytes]:
+        # Answers are written when a round is closed.
+        return {} if self.solver.replies else self._coded(self._state, self.round, self.numbers)
 
     def _close(self, came: dict[int, Any]) -> np.ndarray:
         assert self._shapes is not None
@@ -300,10 +293,10 @@ class Server(Parent):
             self._bodies |= dict.fromkeys(came, b"")
             if sent:
                 state = self._state._replace(exchange=before.exchange)
-                self._bodies |= self._encoded(state, self.round, sent)
+                self._bodies |= self._coded(state, self.round, sent)
         return active
 
-    def _encoded(self, state: Any, index: int, clients: Iterable[int]) -> dict[int, bytes]:
+    def _coded(self, state: Any, index: int, clients: Iterable[int]) -> dict[int, bytes]:
         """Return the broadcast of a state as the bytes of some clients."""
         codes, own = _codes_down(
             self.solver, state, np.int32(index), self.key, num_clients=self.num_clients
@@ -316,11 +309,13 @@ class Server(Parent):
         rows = {i: jax.tree.map(lambda x, i=i: x[i], [*codes, *own]) for i in clients}
         return {i: wire.to_body(fields, row) for i, row in rows.items()}
 
-    def _check_group(self, shapes: Shapes, values: list[Any]) -> None:
-        groups = self.solver.groups()
-        if shapes.groups and groups is not None:
-            group = int(values[len(shapes.arrays)])
-            wire.check(0 <= group < groups, f"there is no model {group}, but {groups} from 0 on")
+    def _values(self, shapes: Shapes, channel: Any, body: bytes, keys: Any = ()) -> list[Any]:
+        """Return what travels in a message, of which arrays are coded."""
+        values = wire.from_body(shapes.fields(channel, self.model.dtype), body, keys)
+        groups, group = self.solver.groups(), values[len(shapes.arrays)] if shapes.groups else 0
+        fits = groups is None or 0 <= group < groups
+        wire.check(fits, f"there is no model {group}, but {groups} from 0 on")
+        return values
 
     def _stacked(self, came: dict[int, Any], shapes: Any) -> tuple[RoundMessage, Upload]:
         """Return what clients send, stacked; zeros for those who are absent."""

@@ -228,7 +228,6 @@ class _TreeParent(Parent):
         self.number, self.passes = number, passes
         self.model = model  # shape=(dim,): what the children are to read
         self._below: Below | None = None
-        self._bodies: dict[int, bytes] = {}  # what every child is to read in this pass
 
     def _greet(self) -> bytes:
         return wire.to_body(self._links.model(Identity()), [self.model])
@@ -240,14 +239,11 @@ class _TreeParent(Parent):
         sent, weights = (np.stack(each) for each in zip(*map(came.get, self.numbers), strict=True))
         self._below = work.open_links(self.solver, self.model, sent, weights)
 
-    def _body(self, client: int) -> bytes:
+    def _encoded(self) -> dict[int, bytes]:
         assert self._below is not None
-        if not self._bodies:
-            fields = self._links.model(self.solver.exchange.down)
-            codes = work.codes_down(self.solver, self.model, self._below.down, self._keys())
-            self._bodies = rows_to_bodies(fields, [codes], self.numbers)
-        self.bytes_down += len(self._bodies[client])
-        return self._bodies[client]
+        fields = self._links.model(self.solver.exchange.down)
+        codes = work.codes_down(self.solver, self.model, self._below.down, self._keys())
+        return rows_to_bodies(fields, [codes], self.numbers)
 
     def _receive(self, message: Message) -> Any:
         """Return what a child sends, decoded, and what its link remembers then."""
@@ -378,7 +374,9 @@ class Middle(_TreeChild):
         self.children.finish(self.server)
 
     def _opened(self, model: np.ndarray) -> Any:
-        self.server.begin_again(model)
+        arguments = (self.number, self._links.tree, self.key)
+        self.server = _MiddleServer(self.solver, model, *arguments)
+        self.server.expect(Kind.HELLO, dict.fromkeys(self.server.numbers, 0.0))
         self.children.begin(self.server)
         return self.server.remembered
 
@@ -409,12 +407,6 @@ class _MiddleServer(_TreeParent):
         self._heard = dict(zip(self.numbers, np.asarray(heard).tolist(), strict=True))
         self.model, self._bodies = self.solver.model(self.nodes)[0], {}
         self.expect(Kind.UP, {})
-
-    def begin_again(self, model: jax.Array) -> None:
-        """Go back to before the first round, when all children have said hello."""
-        self.first, self.masks, self.model, self._bodies = 0, [], model, {}
-        self._heard = dict.fromkeys(self.numbers, 0)
-        self.expect(Kind.HELLO, dict.fromkeys(self.numbers, 0.0))
 
     @property
     def remembered(self) -> tuple[Below | None, np.ndarray]:
