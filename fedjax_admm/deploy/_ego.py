@@ -14,7 +14,6 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from fedjax_admm._checks import default_float
 from fedjax_admm._pytrees import pytree_dataclass
 from fedjax_admm._run._keys import round_keys
 from fedjax_admm.graphs import Graph
@@ -109,11 +108,9 @@ def ego_of(graph: Graph, number: int) -> View:
 
 def view_of_node(graph: Graph, number: int) -> View:
     """Return what stands for the graph in the problem of one node: its degree, and how many are."""
-    degrees = np.asarray(graph.degrees)
-    none, mean = np.zeros(0, np.int32), degrees.mean(dtype=default_float())
-    parts = (none, none, np.asarray(graph.weights)[:0], degrees[[number]], mean)
-    heads, tails, weights, degree, mean = map(jnp.asarray, parts)
-    return View(heads, tails, weights, graph.num_nodes, degree, mean)
+    none, degrees = graph.heads[:0], graph.degrees
+    own, weights = degrees[number : number + 1], graph.weights[:0]
+    return View(none, none, weights, graph.num_nodes, own, graph.mean_degree)
 
 
 @jax.jit

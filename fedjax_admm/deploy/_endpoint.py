@@ -164,6 +164,11 @@ class Child(Endpoint):
         self._base = message.heard
 
     @property
+    def clients(self) -> Any:
+        """Return what the solver keeps for this end, with one row; None before the first round."""
+        return self._states[self._worked].clients if self._states else None
+
+    @property
     def _worked(self) -> int:
         """Return one more than the pass of the last work; 0 before the first one."""
         return max(self._states, default=0)
@@ -250,7 +255,7 @@ class Parent(Endpoint):
 
     passes = 1  # of a round, of which messages count each
     first = 0  # the round at which it has begun
-    largest: float  # of the curvatures that have been said
+    largest: Any = 0.0  # of the curvatures that have been said
 
     def __init__(self, numbers: Collection[int], mask: tuple[int, ...], *arguments: Any) -> None:
         super().__init__(*arguments)

@@ -76,6 +76,10 @@ class Remembered(NamedTuple):
     done: np.int64
     released: Released
 
+    @property
+    def clients(self) -> Any:
+        return self.state.nodes if self.done else None
+
 
 class Node(Child):
     """One node of a solver on a graph; a relay carries messages between it and its neighbours.
@@ -147,19 +151,11 @@ class Node(Child):
         self._ledger_file = path
 
     @property
-    def clients(self) -> Any:
-        """Return what the solver keeps for this node, with one row; None before the first round."""
-        return None if self._state is None else self._state.nodes
-
-    @property
     def estimate(self) -> jax.Array | None:
         """Return this node's row of `Run.estimate`, shape (dim,); None before the first round."""
-        return None if self._state is None else ego.estimate(self.solver, self._ego, self._state)
-
-    @property
-    def _state(self) -> Any:
-        kept = self._states.get(self._worked)
-        return kept.state if kept and kept.done else None
+        if self.clients is None:
+            return None
+        return ego.estimate(self.solver, self._ego, self._states[self._worked].state)
 
     def _curvature(self) -> jax.Array:
         return self.solver.own_curvature(self.problem, self.number, self.num_clients)

@@ -134,6 +134,7 @@ class Client(Child):
         self.problem = problem
         first = jax.eval_shape(self.solver.first_model, problem, key)
         self._first, self._dtype = first, first.dtype
+        self._start = partial(_start, self.solver, problem, key, num_clients=num_clients)
         curvature = jax.ShapeDtypeStruct((), self._dtype)
         self._like, said, upload, self._sends = jax.eval_shape(self._start, first, curvature)
         check_kept(solver, problem, self._like)
@@ -141,11 +142,6 @@ class Client(Child):
         told = "must be False in a deployment, whose messages hold models alone"
         refuse(averages, "average_state", told, remedy="leave the states private")
         self._shapes = Shapes.of(said, upload)
-
-    @property
-    def clients(self) -> Any:
-        """Return what the solver keeps for this client, with one row; None before `begin`."""
-        return self._states[self._worked].clients if self._states else None
 
     def _curvature(self) -> jax.Array:
         key = init_key(self.key)
@@ -192,10 +188,6 @@ class Client(Child):
         read = [np.asarray(next(rows if _is_own(leaf) else arriving))[None] for leaf in leaves]
         return jax.tree.unflatten(structure, read), state._replace(down=down)
 
-    def _start(self, model: Any, curvature: Any) -> tuple[ClientState, RoundMessage, Upload, Any]:
-        arguments = (self.solver, self.problem, model, curvature, self.key)
-        return _start(*arguments, num_clients=self.num_clients)
-
 
 class Server(Parent):
     """The server of a solver with one server; it holds no client's data.
@@ -221,7 +213,6 @@ class Server(Parent):
         exchange = replace(self.solver.exchange, up=Identity())
         self._decoding = replace(self.solver, exchange=exchange)  # reads what has been decoded
         self._shapes: Shapes | None = None
-        self.largest = 0.0
         self._state: Any = None  # of the harness, with the last uploads in the place of clients
         self._held: Any = ()  # of the channel up at the receiver, stacked over clients
 
@@ -360,7 +351,7 @@ def _turn(solver, key, index):
 
 
 @partial(jax.jit, static_argnames="num_clients")
-def _start(solver, problem, model, curvature, key, *, num_clients):
+def _start(solver, problem, key, model, curvature, *, num_clients):
     """Return the first state, what counts as said, the first upload, and the first broadcast."""
     solver, exchange = solver.at(curvature), solver.exchange
     clients, said = solver.start_clients(problem, model[None], init_key(key))

@@ -104,7 +104,8 @@ class Study:
 
     def server(self) -> Any:
         """Return the server, as `Rounds` drives it."""
-        return _ends_of(self.solver).server(self.solver, self.model, self._shape, self.key)
+        shape = self.topology or self.num_clients
+        return _ends_of(self.solver).server(self.solver, self.model, shape, self.key)
 
     def client(self, number: int, below: Any = None) -> Any:
         """Return the client of a number, as a `Site` keeps it.
@@ -115,12 +116,8 @@ class Study:
         """
         if number >= self.num_clients:
             return Middle(self.solver, self.model, number, self.topology, self.key, below)
-        client = _ends_of(self.solver).client
-        return client(self.solver, self.problem(number), number, self._shape, self.key)
-
-    @property
-    def _shape(self) -> Any:
-        return self.num_clients if self.topology is None else self.topology
+        shape, ends = self.topology or self.num_clients, _ends_of(self.solver)
+        return ends.client(self.solver, self.problem(number), number, shape, self.key)
 
     @classmethod
     def of(cls, solver: Any, problem: Any, key: jax.Array) -> "Study":

@@ -138,11 +138,6 @@ class _TreeChild(Child):
             row, size = 0, 1  # in the problem of a client
         self._row, self._at = np.int32(row), {"level": level, "size": size}
 
-    @property
-    def state(self) -> Any:
-        """Return what the solver keeps for this node, with one row; None before `begin`."""
-        return self._states[self._worked].nodes if self._states else None
-
     def _begin(self, largest: np.ndarray, body: bytes) -> bytes:
         (model,) = wire.from_body(self._links.model(Identity()), body)
         below = self._opened(model)
@@ -159,11 +154,11 @@ class _TreeChild(Child):
         above, (down,) = links.decoded(exchange.down, code, state.down)
         state, mask = self._pass(message, state._replace(down=down), np.stack(above))
         key = links.key(self.key, self.number, message.round, up=True)
-        nodes, up, code, weight = work.send(
-            self.solver, state.nodes, state.up, key, self._row, **self._at
+        clients, up, code, weight = work.send(
+            self.solver, state.clients, state.up, key, self._row, **self._at
         )
         fields = [*links.upload(self.number, exchange.up), links.heard(self.number)]
-        return state._replace(nodes=nodes, up=up), wire.to_body(fields, [code, weight, mask])
+        return state._replace(clients=clients, up=up), wire.to_body(fields, [code, weight, mask])
 
     @property
     def _like(self) -> NodeState:
@@ -211,8 +206,8 @@ class TreeClient(_TreeChild):
 
     def _pass(self, message: Message, state: NodeState, above: Any) -> tuple[Any, np.ndarray]:
         passes = self.passes_of_work
-        nodes = work.client_work(self.solver, self.problem, state.nodes, above, passes=passes)
-        return state._replace(nodes=nodes), np.zeros((passes, 0), bool)
+        clients = work.client_work(self.solver, self.problem, state.clients, above, passes=passes)
+        return state._replace(clients=clients), np.zeros((passes, 0), bool)
 
 
 class _TreeParent(Parent):
@@ -387,7 +382,7 @@ class Middle(_TreeChild):
             children.report(children.round(server, first=not self._has_worked))
             self._has_worked = True
         mask = np.concatenate(server.masks)[:, self._links.under[self.number]]
-        return state._replace(nodes=server.nodes, below=server.remembered), mask
+        return state._replace(clients=server.nodes, below=server.remembered), mask
 
     @property
     def _below(self) -> Any:
@@ -402,7 +397,7 @@ class _MiddleServer(_TreeParent):
 
     def go_on(self, state: NodeState, index: int, above: Any = None) -> None:
         """Open a pass in a state, in which the parent's model is `above`."""
-        self.first, self.masks, self.nodes, self.above = index, [], state.nodes, above
+        self.first, self.masks, self.nodes, self.above = index, [], state.clients, above
         self._below, heard = state.below
         self._heard = dict(zip(self.numbers, np.asarray(heard).tolist(), strict=True))
         self.model, self._bodies = self.solver.model(self.nodes)[0], {}

@@ -24,7 +24,7 @@ class Below(NamedTuple):
 class NodeState(NamedTuple):
     """What a node with a parent remembers."""
 
-    nodes: Any  # of the solver, with one row
+    clients: Any  # of the solver, with one row, also of a middle node
     up: Any  # of the channel up at the sender
     down: Any  # of the channel down at the receiver
     below: Any = ()  # of a middle node: Below, and in which pass its children were heard

@@ -58,7 +58,7 @@ def check_same(result, server, nodes, tolerance=1e-12):
     Errors are relative to the largest number of their kind.
     """
     state = result.state.solver
-    stacked = jax.tree.map(lambda *rows: np.concatenate(rows), *(node.state for node in nodes))
+    stacked = jax.tree.map(lambda *rows: np.concatenate(rows), *(node.clients for node in nodes))
     kept = jax.tree.map(lambda *levels: np.concatenate(levels), state.clients, *state.servers)
     pairs = [(server.estimate, result.estimate), *zip(stacked, kept, strict=True)]
     for deployed, expected in pairs:
@@ -211,7 +211,7 @@ def test_replayed_messages_leave_the_states_as_they_were(passes, double, tmp_pat
     plain = deploy.in_process(solver, problem, KEY, rounds=rounds)
     np.testing.assert_array_equal(server.estimate, plain.server.estimate)
     for site, node in zip(sites, plain.clients, strict=True):
-        jax.tree.map(np.testing.assert_array_equal, site._client.state, node.state)
+        jax.tree.map(np.testing.assert_array_equal, site._client.clients, node.clients)
         for words in ("the rounds have begun", "is over"):
             assert any(words in each for each in site.refusals)
 
