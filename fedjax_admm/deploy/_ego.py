@@ -221,7 +221,7 @@ def estimate(solver: Any, ego: View, state: NodeState) -> jax.Array:
 
 
 @jax.jit
-def code_keys(solver, graph, ego, index, key):
+def code_keys(solver, problem, graph, ego, index, key):
     """Return the keys of the codes of a round that arrive, by members, or of letters by edges."""
     places, number = ego.members, graph.num_nodes
     if isinstance(solver, LetterSolver):  # a letter has the key of the end from which it comes

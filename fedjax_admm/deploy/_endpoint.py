@@ -12,7 +12,6 @@ a whole message has been read and found to fit.
 import hashlib
 import os
 from collections.abc import Collection
-from functools import partial
 from typing import Any
 
 import jax
@@ -21,6 +20,7 @@ import numpy as np
 
 from fedjax_admm._checks import instance, refuse
 from fedjax_admm._run._estimates import in_dtype_of
+from fedjax_admm.capabilities import check_capabilities
 from fedjax_admm.deploy import _messages as wire
 from fedjax_admm.deploy._files import Record, load, save
 from fedjax_admm.deploy._messages import Kind, Message
@@ -407,12 +407,13 @@ class Parent(Endpoint):
         self.expect(Kind.UP, {})
 
 
-def check_own(problem: Any) -> None:
-    """Check that a problem is of one client.
+def check_problem(solver: Any, problem: Any) -> None:
+    """Check that a problem has what a solver needs, and is of one client.
 
     Raises:
-      InputError: it has several.
+      InputError: it has not, or is of several.
     """
+    check_capabilities(solver, problem)
     told = f"must be the problem of one client, but it has {problem.num_clients}"
     remedy = "take one of several with problem.take(jnp.array([number]))"
     refuse(problem.num_clients != 1, "problem", told, remedy=remedy)
@@ -421,39 +422,3 @@ def check_own(problem: Any) -> None:
 def restored(like: Any, leaves: list[np.ndarray]) -> Any:
     """Return the first leaves as a pytree of a structure."""
     return jax.tree.unflatten(like, [jnp.asarray(leaf) for leaf in leaves[: like.num_leaves]])
-
-
-def with_rows(stacked: Any, rows: dict[int, Any]) -> Any:
-    """Return a stacked pytree with other rows, as NumPy arrays."""
-    stacked = jax.tree.map(np.array, stacked)  # copies
-    for i, row in rows.items():
-        for old, new in zip(jax.tree.leaves(stacked), jax.tree.leaves(row), strict=True):
-            old[i] = new
-    return stacked
-
-
-def rows_to_bodies(fields: list[Any], values: Any, numbers: Collection[int]) -> dict[int, bytes]:
-    """Return bodies by number, of values stacked in the order of the numbers."""
-    values = jax.tree.map(np.asarray, values)
-    rows = (jax.tree.map(lambda leaf, k=k: leaf[k], values) for k in range(len(numbers)))
-    return {i: wire.to_body(fields, row) for i, row in zip(numbers, rows, strict=True)}
-
-
-def decoded(channel: Any, codes: list[Any], links: Any, shapes: list[Any], dtype: Any) -> Any:
-    """Return what codes say, and what their receiver remembers of each link then.
-
-    Raises:
-      MessageError: one says a number that is not finite.
-    """
-    values, held = [], []
-    for code, link, shape in zip(codes, links, shapes, strict=True):
-        value, link = _decoded(channel, code, link, shape=shape, dtype=dtype)
-        values.append(value)
-        held.append(link)
-    wire.check_finite(values, "decodes to")
-    return values, tuple(held)
-
-
-@partial(jax.jit, static_argnames=("shape", "dtype"))
-def _decoded(channel, code, held, *, shape, dtype):
-    return channel.receive(code, held, shape, dtype)

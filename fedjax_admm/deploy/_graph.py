@@ -25,9 +25,8 @@ import numpy as np
 
 from fedjax_admm._checks import count, finite_array, instance
 from fedjax_admm._run._keys import init_key
-from fedjax_admm.capabilities import check_capabilities
 from fedjax_admm.deploy import _ego as ego, _messages as wire
-from fedjax_admm.deploy._endpoint import Child, Parent, check_own, decoded, rows_to_bodies
+from fedjax_admm.deploy._endpoint import Child, Parent, check_problem
 from fedjax_admm.deploy._files import load, save
 from fedjax_admm.deploy._messages import Message
 from fedjax_admm.graphs import Graph
@@ -43,17 +42,16 @@ class Fields(NamedTuple):
 
     first: list[Any]  # of a message before the first round
     code: list[Any]  # of a later one, or of a letter
+    lengths: tuple[int, int]  # how many bytes reach one neighbour then, and in a round
     letters: bool  # whether a node sends each neighbour another message
 
     @classmethod
     def of(cls, solver: Any, shape: tuple[int, ...], dtype: Any) -> "Fields":
         """Return the fields of the messages of a solver, for models of a shape."""
+        first = [wire.number(shape, dtype)]
         code = wire.fields_of(solver.exchange.up, [shape], dtype)
-        return cls([wire.number(shape, dtype)], code, isinstance(solver, LetterSolver))
-
-    def length(self, later: bool) -> int:
-        """Return how many bytes reach one neighbour, in a round or before the first one."""
-        return wire.bytes_of(self.code if later else self.first)
+        lengths = wire.bytes_of(first), wire.bytes_of(code)
+        return cls(first, code, lengths, isinstance(solver, LetterSolver))
 
 
 class Released(NamedTuple):
@@ -116,8 +114,7 @@ class Node(Child):
     ) -> None:
         count("number", number, at_least=0, at_most=graph.num_nodes - 1)
         instance("solver", solver, *GRAPH)
-        check_capabilities(solver, problem)
-        check_own(problem)
+        check_problem(solver, problem)
         dtype = problem.start.dtype
         graph = replace(graph, weights=graph.weights.astype(dtype))
         super().__init__(number, GRAPH, solver, [problem.start], key, graph.num_nodes, graph)
@@ -127,6 +124,7 @@ class Node(Child):
         self._noise_key = noise_key
         self._neighbours = ego.neighbours_of(graph)[number]
         self._ego = ego.ego_of(graph, number)
+        self._parts = (self.solver, self.problem, graph, self._ego)
         self._shape, self._dtype = problem.start.shape[-1:], dtype
         self._fields = Fields.of(solver, self._shape, dtype)
         none = jnp.zeros(1, dtype)
@@ -163,9 +161,10 @@ class Node(Child):
     def _begin(self, largest: np.ndarray, body: bytes) -> bytes:
         curvature = self.solver.as_curvature(jnp.asarray(largest, self._dtype))
         state, sent = jax.tree.map(lambda x: np.zeros(x.shape, x.dtype), self._shapes)
+        first = ego.first_message(self.solver, self.problem, curvature)
+        state.known[self._ego.place] = first
         state = state._replace(curvature=curvature)
         self._states = {0: Remembered(state, sent, np.int64(0), self.released)}
-        first = ego.first_message(self.solver, self.problem, curvature)
         return wire.to_body(self._fields.first, [first])
 
     def _play(self, message: Message, state: Remembered) -> tuple[Remembered, bytes]:
@@ -179,14 +178,12 @@ class Node(Child):
             spent = {"spent": paid.spent, "nominal": paid.nominal, "tails": paid.tails}
             own = own._replace(nodes=own.nodes._replace(**spent))
             noise_key = self._drawn(int(paid.releases[0]) + 1)
-        sent, codes = ego.said(
-            *(self.solver, self.problem, self.graph, self._ego, own),
-            *(np.int32(message.round), self.key, noise_key),
-        )
+        index = np.int32(message.round)
+        sent, codes = ego.said(*self._parts, own, index, self.key, noise_key)
         if self._private:
             self._pay(sent.nodes)
         rows = range(len(self._neighbours) if self._fields.letters else 1)
-        bodies = rows_to_bodies(self._fields.code, [codes], rows)
+        bodies = wire.rows_to_bodies(self._fields.code, [codes], rows)
         return state._replace(sent=sent, released=self.released), b"".join(bodies.values())
 
     def _keep(self, message: Message, settled: Any, state: Remembered) -> None:
@@ -225,7 +222,7 @@ class Node(Child):
             if len(mask) < width:
                 break
             present = np.unpackbits(mask, count=self.num_clients).astype(bool)
-            length, bodies = self._fields.length(each > 0), {}
+            length, bodies = self._fields.lengths[each > 0], {}
             for i in self._neighbours[present[self._neighbours]].tolist():
                 bodies[i] = body[place : place + length]
                 place += length
@@ -238,30 +235,26 @@ class Node(Child):
         self, state: Any, own: Any, present: np.ndarray, bodies: dict[int, bytes], index: int
     ) -> Any:
         """Return the state after a round: of all first messages, -1."""
-        parts = (self.solver, self.problem, self.graph, self._ego)
         members = self._ego.members[: len(self._neighbours) + 1]
         if index < 0:
-            models = np.zeros((len(self._ego.members), *self._shape), self._dtype)
-            first = ego.first_message(self.solver, self.problem, state.curvature)
-            models[self._ego.place] = first
+            models = np.array(state.known)  # its own one
             for sender, body in bodies.items():
                 place = np.searchsorted(members, sender)
                 (models[place],) = wire.from_body(self._fields.first, body)
-            return ego.opened(*parts, state.curvature, models)
+            return ego.opened(*self._parts, state.curvature, models)
         held, channel = state.held, self.solver.exchange.up
-        keys = ego.code_keys(self.solver, self.graph, self._ego, np.int32(index), self.key)
+        keys = ego.code_keys(*self._parts, np.int32(index), self.key)
         arrived = np.zeros((len(keys), *self._shape), self._dtype)
         for sender, body in bodies.items():
             among = self._neighbours if self._fields.letters else members
             place = int(np.searchsorted(among, sender))
             (code,) = wire.from_body(self._fields.code, body, [keys[place]])
             link = jax.tree.map(lambda leaf, k=place: leaf[k], held)
-            (arrived[place],), (link,) = decoded(
-                channel, [code], [link], [self._shape], self._dtype
-            )
+            values, (link,) = wire.decoded(channel, [code], [link], [self._shape], self._dtype)
+            arrived[place] = values[0]
             held = jax.tree.map(lambda leaf, new, k=place: leaf.at[k].set(new), held, link)
         state = state._replace(held=held)
-        return ego.ended(*parts, state, own, present, arrived, np.int32(index), self.key)
+        return ego.ended(*self._parts, state, own, present, arrived, np.int32(index), self.key)
 
     def _drawn(self, n: int) -> jax.Array:
         """Return the key of the noise of the n-th release."""
@@ -293,10 +286,9 @@ class Node(Child):
         """Return the shapes of the state and of the node's part."""
         shape = jax.ShapeDtypeStruct
         models = shape((len(self._ego.members), *self._shape), self._dtype)
-        parts = (self.solver, self.problem, self.graph, self._ego)
-        state = jax.eval_shape(ego.opened, *parts, shape((), self._dtype), models)
+        state = jax.eval_shape(ego.opened, *self._parts, shape((), self._dtype), models)
         round_ = (shape((), jnp.int32), self.key, init_key(self.key))
-        return state, jax.eval_shape(ego.said, *parts, state, *round_)[0]
+        return state, jax.eval_shape(ego.said, *self._parts, state, *round_)[0]
 
     @property
     def _like(self) -> Remembered:
@@ -335,71 +327,64 @@ class Relay(Parent):
         self.neighbours = ego.neighbours_of(graph)
         self._fields = Fields.of(solver, model.shape, model.dtype)
         # Bodies by sender, of the messages from `_dropped` on: 0 for those before the first round.
-        self._bodies: list[dict[int, bytes]] = []
+        self._sent: list[dict[int, list[bytes]]] = []
         self._dropped = 0
 
     # `bytes_down` is along edges, which is what `Traffic` counts.
 
-    def _ready(self, message: Message) -> bytes:
+    def _ready(self, message: Message) -> list[bytes]:
         wire.from_body(self._fields.first, message.body)
-        return message.body
+        return [message.body]
 
     def _open(self, came: dict[int, Any]) -> None:
-        self._bodies = [came]
+        self._sent = [came]
 
-    def _receive(self, message: Message) -> bytes:
-        body, length = message.body, self._fields.length(True)
-        due = self._due_of(message.client)
+    def _receive(self, message: Message) -> list[bytes]:
+        """Return the message for all neighbours, or the letters in the order of the neighbours."""
+        body, length = message.body, self._fields.lengths[1]
+        letters = len(self.neighbours[message.client]) if self._fields.letters else 1
+        due = length * letters
         wire.check(len(body) == due, f"the body has {len(body)} bytes, but {due} are due")
-        for start in range(0, due, length):
+        pieces = [body[start : start + length] for start in range(0, due, length)]
+        for piece in pieces:
             # The key of a code tells its places, and not whether its numbers are finite.
-            wire.from_body(self._fields.code, body[start : start + length], [self.key])
-        return body
+            wire.from_body(self._fields.code, piece, [self.key])
+        return pieces
 
     def _body(self, client: int) -> bytes:
         first = self._heard[client]
         pieces = [_FIRST.pack(first)]
         for each in range(first, self.round + 1):
-            kept = self._bodies[each - self._dropped]
+            kept = self._sent[each - self._dropped]
             present = self.masks[each - 1] if each else np.ones(self.num_clients, bool)
             pieces.append(np.packbits(present).tobytes())
             for sender in self.neighbours[client].tolist():
                 if sender in kept:
-                    pieces.append(self._part(kept[sender], sender, client, each))
+                    own = np.searchsorted(self.neighbours[sender], client)
+                    pieces.append(kept[sender][int(own) if len(kept[sender]) > 1 else 0])
         return b"".join(pieces)
 
     def _close(self, came: dict[int, Any]) -> np.ndarray:
-        self._bodies.append(came)
-        length = self._fields.length(True)
+        self._sent.append(came)
+        length = self._fields.lengths[1]
         self.bytes_down += sum(length * len(self.neighbours[node]) for node in came)
         # What all have read is dropped.
         heard = self._heard | dict.fromkeys(came, self.round + 1)
         oldest = min(heard.values())
-        self._bodies = self._bodies[oldest - self._dropped :]
+        self._sent = self._sent[oldest - self._dropped :]
         self._dropped = oldest
         return np.isin(np.arange(self.num_clients), list(came))
 
-    def _due_of(self, node: int) -> int:
-        """Return how long a node's body of a round is."""
-        each = len(self.neighbours[node]) if self._fields.letters else 1
-        return self._fields.length(True) * each
-
-    def _part(self, body: bytes, sender: int, receiver: int, each: int) -> bytes:
-        """Return what goes from one node to another: all of a message, or a letter of it."""
-        if not (self._fields.letters and each):
-            return body
-        length = self._fields.length(True)
-        place = int(np.searchsorted(self.neighbours[sender], receiver)) * length
-        return body[place : place + length]
-
     def _pack(self) -> tuple[Any, list[Any]]:
-        senders = [sorted(bodies) for bodies in self._bodies]
-        kept = [bodies[i] for bodies in self._bodies for i in sorted(bodies)]
-        return [np.frombuffer(body, np.uint8) for body in kept], [self._dropped, senders]
+        kept = [each for bodies in self._sent for pieces in bodies.values() for each in pieces]
+        numbers = [[(i, len(pieces)) for i, pieces in bodies.items()] for bodies in self._sent]
+        return [np.frombuffer(each, np.uint8) for each in kept], [self._dropped, numbers]
 
     def _unpack(self, leaves: list[np.ndarray], numbers: list[Any]) -> None:
-        (self._dropped, senders), bodies = numbers, iter(leaves)
-        self._bodies = [{i: next(bodies).tobytes() for i in each} for each in senders]
+        (self._dropped, sent), pieces = numbers, iter(leaves)
+        self._sent = [
+            {i: [next(pieces).tobytes() for _ in range(n)] for i, n in each} for each in sent
+        ]
 
 
 def _budget(release: Any, dtype: Any) -> float:

@@ -20,8 +20,9 @@ import hmac
 import re
 import struct
 import zlib
-from collections.abc import Iterable, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from enum import IntEnum
+from functools import partial
 from itertools import zip_longest
 from typing import Any, NamedTuple
 
@@ -77,10 +78,8 @@ class Message(NamedTuple):
 
 def write(message: Message, digest: bytes) -> bytes:
     """Return the bytes of a message."""
-    body = message.body
-    header = _HEADER.pack(
-        *(_MAGIC, VERSION, message.kind, message.client, message.round, message.heard), len(body)
-    )
+    *fields, body = message
+    header = _HEADER.pack(_MAGIC, VERSION, *fields, len(body))
     head = header + _seal(header, body, digest)
     return head + _CHECK.pack(zlib.crc32(body, zlib.crc32(head))) + body
 
@@ -208,3 +207,39 @@ def check_finite(values: Sequence[Any], words: str = "holds") -> None:
     """
     finite = all(np.all(np.isfinite(value)) for value in values)
     check(finite, f"the message {words} a number that is not finite")
+
+
+def with_rows(stacked: Any, rows: dict[int, Any]) -> Any:
+    """Return a stacked pytree with other rows, as NumPy arrays."""
+    stacked = jax.tree.map(np.array, stacked)  # copies
+    for i, row in rows.items():
+        for old, new in zip(jax.tree.leaves(stacked), jax.tree.leaves(row), strict=True):
+            old[i] = new
+    return stacked
+
+
+def rows_to_bodies(fields: list[Any], values: Any, numbers: Collection[int]) -> dict[int, bytes]:
+    """Return bodies by number, of values stacked in the order of the numbers."""
+    values = jax.tree.map(np.asarray, values)
+    rows = (jax.tree.map(lambda leaf, k=k: leaf[k], values) for k in range(len(numbers)))
+    return {i: to_body(fields, row) for i, row in zip(numbers, rows, strict=True)}
+
+
+def decoded(channel: Any, codes: list[Any], links: Any, shapes: list[Any], dtype: Any) -> Any:
+    """Return what codes say, and what their receiver remembers of each link then.
+
+    Raises:
+      MessageError: one says a number that is not finite.
+    """
+    values, held = [], []
+    for code, link, shape in zip(codes, links, shapes, strict=True):
+        value, link = _decoded(channel, code, link, shape=shape, dtype=dtype)
+        values.append(value)
+        held.append(link)
+    check_finite(values, "decodes to")
+    return values, tuple(held)
+
+
+@partial(jax.jit, static_argnames=("shape", "dtype"))
+def _decoded(channel, code, held, *, shape, dtype):
+    return channel.receive(code, held, shape, dtype)

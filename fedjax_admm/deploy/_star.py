@@ -8,7 +8,6 @@ arrays these are, and the first ones exactly.
 
 import json
 import operator
-from collections.abc import Iterable
 from dataclasses import replace
 from functools import partial
 from typing import Any, NamedTuple
@@ -19,9 +18,9 @@ import numpy as np
 
 from fedjax_admm._checks import count, finite_array, refuse
 from fedjax_admm._run._keys import init_key, round_keys
-from fedjax_admm.capabilities import check_capabilities, check_kept
+from fedjax_admm.capabilities import check_kept
 from fedjax_admm.deploy import _messages as wire
-from fedjax_admm.deploy._endpoint import Child, Parent, check_own, decoded, restored, with_rows
+from fedjax_admm.deploy._endpoint import Child, Parent, check_problem, restored
 from fedjax_admm.deploy._messages import Message, MessageError
 from fedjax_admm.messages import Identity, Whole
 from fedjax_admm.protocol import RoundInfo
@@ -127,8 +126,7 @@ class Client(Child):
     ) -> None:
         count("num_clients", num_clients)
         count("number", number, at_least=0, at_most=num_clients - 1)
-        check_capabilities(solver, problem)
-        check_own(problem)
+        check_problem(solver, problem)
         super().__init__(number, STAR, solver, problem, key, num_clients)
         solver.check(problem, 0)
         self.problem = problem
@@ -161,11 +159,9 @@ class Client(Child):
         received = ()
         if not self.solver.replies:
             received, state = self._received(state, message.body, message.round)
-        state, codes, talks = _work(
-            *(self.solver, self.problem, state, received, np.int32(message.round)),
-            *(self.key, np.int32(self.number)),
-            num_clients=self.num_clients,
-        )
+        now = np.int32(message.round), self.key, np.int32(self.number)
+        arguments = (self.solver, self.problem, state, received, *now)
+        state, codes, talks = _work(*arguments, num_clients=self.num_clients)
         shapes = self._shapes.in_rounds(self.solver)
         fields = shapes.fields(self.solver.exchange.up, self._dtype)
         return state, wire.to_body(fields, codes) if talks else b""
@@ -182,7 +178,7 @@ class Client(Child):
         _, keys = _keys(self, index, self.number, len(shared), up=False)
         values = wire.from_body(_fields_down(channel, shared, own, self._dtype), body, keys)
         codes, shapes = values[: len(shared)], [leaf.shape for leaf in shared]
-        arrives, down = decoded(channel, codes, state.down, shapes, self._dtype)
+        arrives, down = wire.decoded(channel, codes, state.down, shapes, self._dtype)
         arriving, rows = iter(arrives), iter(values[len(shared) :])
         leaves, structure = jax.tree.flatten(self._sends, is_leaf=_is_own)
         read = [np.asarray(next(rows if _is_own(leaf) else arriving))[None] for leaf in leaves]
@@ -212,7 +208,7 @@ class Server(Parent):
         self.model = model
         exchange = replace(self.solver.exchange, up=Identity())
         self._decoding = replace(self.solver, exchange=exchange)  # reads what has been decoded
-        self._shapes: Shapes | None = None
+        self._shapes: Any = None  # what clients send, once it is known
         self._state: Any = None  # of the harness, with the last uploads in the place of clients
         self._held: Any = ()  # of the channel up at the receiver, stacked over clients
 
@@ -254,7 +250,6 @@ class Server(Parent):
 
     def _receive(self, message: Message) -> Any:
         """Return what a client sends in a round, decoded, and what its links remember then."""
-        assert self._shapes is not None
         arrays, channel = self._shapes.arrays, self.solver.exchange.up
         talks, keys = _keys(self, message.round, message.client, len(arrays), up=True)
         if not talks:
@@ -262,43 +257,39 @@ class Server(Parent):
             return None
         values = self._values(self._shapes.in_rounds(self.solver), channel, message.body, keys)
         links = jax.tree.map(lambda leaf: leaf[message.client], self._held)
-        read, held = decoded(channel, values[: len(arrays)], links, arrays, self.model.dtype)
+        read, held = wire.decoded(channel, values[: len(arrays)], links, arrays, self.model.dtype)
         return [*read, *values[len(arrays) :]], held
 
     def _encoded(self) -> dict[int, bytes]:
         # Answers are written when a round is closed.
-        return {} if self.solver.replies else self._coded(self._state, self.round, self.numbers)
+        return {} if self.solver.replies else self._coded(self._state, self.round)
 
     def _close(self, came: dict[int, Any]) -> np.ndarray:
-        assert self._shapes is not None
         active = np.isin(np.arange(self.num_clients), list(came))
         sent = {i: value for i, value in came.items() if value is not None}
         values = {i: value for i, (value, _) in sent.items()}
         said, upload = self._stacked(values, self._shapes.in_rounds(self.solver))
         before, index = self._state, np.int32(self.round)
         self._state = _step(self._decoding, before, said, upload, active, index, self.key)
-        self._held = with_rows(self._held, {i: held for i, (_, held) in sent.items()})
-        if not self.solver.replies:
-            self._bodies = {}
-        else:
-            self._bodies |= dict.fromkeys(came, b"")
-            if sent:
-                state = self._state._replace(exchange=before.exchange)
-                self._bodies |= self._coded(state, self.round, sent)
+        self._held = wire.with_rows(self._held, {i: held for i, (_, held) in sent.items()})
+        self._bodies = self._bodies | dict.fromkeys(came, b"") if self.solver.replies else {}
+        if self.solver.replies and sent:
+            state = self._state._replace(exchange=before.exchange)
+            answers = self._coded(state, self.round)
+            self._bodies |= {i: answers[i] for i in sent}
         return active
 
-    def _coded(self, state: Any, index: int, clients: Iterable[int]) -> dict[int, bytes]:
-        """Return the broadcast of a state as the bytes of some clients."""
+    def _coded(self, state: Any, index: int) -> dict[int, bytes]:
+        """Return the broadcast of a state as the bytes of every client."""
         codes, own = _codes_down(
             self.solver, state, np.int32(index), self.key, num_clients=self.num_clients
         )
-        codes, own = jax.tree.map(np.asarray, (codes, own))
         shared, parts = _parts(jax.eval_shape(self.solver.broadcast, state.server))
         fields = _fields_down(self.solver.exchange.down, shared, parts, self.model.dtype)
         if self.solver.reads_exactly and not own:
-            return dict.fromkeys(clients, wire.to_body(fields, jax.tree.map(lambda x: x[0], codes)))
-        rows = {i: jax.tree.map(lambda x, i=i: x[i], [*codes, *own]) for i in clients}
-        return {i: wire.to_body(fields, row) for i, row in rows.items()}
+            body = wire.to_body(fields, jax.tree.map(lambda x: x[0], codes))
+            return dict.fromkeys(self.numbers, body)
+        return wire.rows_to_bodies(fields, [*codes, *own], self.numbers)
 
     def _values(self, shapes: Shapes, channel: Any, body: bytes, keys: Any = ()) -> list[Any]:
         """Return what travels in a message, of which arrays are coded."""
@@ -316,7 +307,6 @@ class Server(Parent):
         return shapes.messages([np.stack(each) for each in zip(*rows, strict=True)])
 
     def _pack(self) -> tuple[Any, list[Any]]:
-        assert self._shapes is not None
         bodies = [np.frombuffer(self._bodies.get(i, b""), np.uint8) for i in self.numbers]
         return (bodies, self._state, self._held), [self._shapes.text]
 

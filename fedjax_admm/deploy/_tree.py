@@ -25,18 +25,10 @@ import numpy as np
 
 from fedjax_admm import trees
 from fedjax_admm._checks import finite_array, instance
-from fedjax_admm.capabilities import check_capabilities, first_model
+from fedjax_admm.capabilities import first_model
 from fedjax_admm.deploy import _messages as wire, _tree_work as work
 from fedjax_admm.deploy._asking import Children
-from fedjax_admm.deploy._endpoint import (
-    Child,
-    Parent,
-    check_own,
-    decoded,
-    restored,
-    rows_to_bodies,
-    with_rows,
-)
+from fedjax_admm.deploy._endpoint import Child, Parent, check_problem, restored
 from fedjax_admm.deploy._messages import Kind, Message
 from fedjax_admm.deploy._tree_work import Below, NodeState
 from fedjax_admm.messages import Flag, Identity
@@ -89,7 +81,7 @@ class Links:
 
     def decoded(self, channel: Any, code: Any, link: Any) -> Any:
         """Return what a code says, and what its receiver remembers then, in lists."""
-        return decoded(channel, [code], [link], [self.shape], self.dtype)
+        return wire.decoded(channel, [code], [link], [self.shape], self.dtype)
 
     def heard(self, own: int) -> Flag:
         """Return the field of who was heard below a node, in the passes of one work."""
@@ -197,10 +189,9 @@ class TreeClient(_TreeChild):
     def __init__(
         self, solver: TreeSolver, problem: Any, number: int, tree: trees.Tree, key: jax.Array
     ) -> None:
-        check_own(problem)
         if getattr(problem, "tree", ()) is None:
             problem = replace(problem, tree=trees.star(1))
-        check_capabilities(solver, problem)
+        check_problem(solver, problem)
         super().__init__(solver, first_model(problem), number, tree, key)
         self.problem = problem
 
@@ -213,7 +204,9 @@ class TreeClient(_TreeChild):
 class _TreeParent(Parent):
     """A server of the tree as its children see it: the root, or that in a middle node."""
 
-    def __init__(self, solver: Any, model: Any, number: int, tree: trees.Tree, key: Any) -> None:
+    def __init__(
+        self, solver: TreeSolver, model: jax.Array, tree: trees.Tree, key: Any, number: int = -1
+    ) -> None:
         model = finite_array("model", model, (None,))
         self._links = Links(solver, tree, model)
         passes = solver.passes if number < 0 else 1
@@ -222,7 +215,8 @@ class _TreeParent(Parent):
         super().__init__(numbers, mask, TREE, solver, [model], key, tree.num_clients, tree)
         self.number, self.passes = number, passes
         self.model = model  # shape=(dim,): what the children are to read
-        self._below: Below | None = None
+        rows = [np.zeros((len(numbers), *x), model.dtype) for x in (model.shape, ())]
+        self._below: Any = jax.eval_shape(work.open_links, self.solver, model, *rows)
 
     def _greet(self) -> bytes:
         return wire.to_body(self._links.model(Identity()), [self.model])
@@ -235,14 +229,12 @@ class _TreeParent(Parent):
         self._below = work.open_links(self.solver, self.model, sent, weights)
 
     def _encoded(self) -> dict[int, bytes]:
-        assert self._below is not None
         fields = self._links.model(self.solver.exchange.down)
         codes = work.codes_down(self.solver, self.model, self._below.down, self._keys())
-        return rows_to_bodies(fields, [codes], self.numbers)
+        return wire.rows_to_bodies(fields, [codes], self.numbers)
 
     def _receive(self, message: Message) -> Any:
         """Return what a child sends, decoded, and what its link remembers then."""
-        assert self._below is not None
         links, child, channel = self._links, message.client, self.solver.exchange.up
         fields = [*links.upload(child, channel), links.heard(child)]
         key = links.key(self.key, child, message.round, up=True)
@@ -254,12 +246,11 @@ class _TreeParent(Parent):
 
     def _close(self, came: dict[int, Any]) -> np.ndarray:
         below, mask = self._below, np.zeros(self.mask, bool)
-        assert below is not None
         for i, (_, inside) in came.items():
             mask[:, i] = True
             mask[:, self._links.under[i]] = inside
         rows = {self.numbers.index(i): row for i, (row, _) in came.items()}
-        sent, weights, up = with_rows((below.sent, below.weights, below.up), rows)
+        sent, weights, up = wire.with_rows((below.sent, below.weights, below.up), rows)
         below = below._replace(sent=sent, weights=weights, up=up)
         active = np.isin(self.numbers, list(came))
         self.model, self._below = self._stepped(below, active, self._keys())
@@ -270,12 +261,6 @@ class _TreeParent(Parent):
         """Return the keys of the codes down in this pass, for every child."""
         keys = [self._links.key(self.key, i, self._pass, up=False) for i in self.numbers]
         return work.stack(keys)
-
-    def like(self) -> Below:
-        """Return the shapes of what is remembered of the children."""
-        links, number = self._links, len(self.numbers)
-        rows = [np.zeros((number, *shape), links.dtype) for shape in (links.shape, ())]
-        return jax.eval_shape(work.open_links, self.solver, self.model, *rows)
 
     def _stepped(self, below: Below, active: np.ndarray, keys: jax.Array) -> tuple[Any, Below]:
         """Return the model after a round, or a pass, and what is remembered of the children."""
@@ -295,11 +280,6 @@ class TreeServer(_TreeParent):
         attack, a delay).
     """
 
-    def __init__(
-        self, solver: TreeSolver, model: jax.Array, tree: trees.Tree, key: jax.Array
-    ) -> None:
-        super().__init__(solver, model, -1, tree, key)
-
     @property
     def estimate(self) -> jax.Array:
         """Return the root's model, shape (dim,)."""
@@ -316,7 +296,7 @@ class TreeServer(_TreeParent):
         return (self.model, self._below), []
 
     def _unpack(self, leaves: list[np.ndarray], numbers: list[Any]) -> None:
-        like = jax.tree.structure((self.model, self.like()))
+        like = jax.tree.structure((self.model, self._below))
         self.model, self._below = restored(like, leaves)
 
 
@@ -347,7 +327,7 @@ class Middle(_TreeChild):
     ) -> None:
         model = finite_array("model", model, (None,))
         super().__init__(solver, model, number, tree, key)
-        self.server = _MiddleServer(self.solver, model, number, tree, key)
+        self.server = _MiddleServer(self.solver, model, tree, key, number)
         self.children = below
         self._has_worked = False  # in this process, in which children compile first
 
@@ -369,7 +349,7 @@ class Middle(_TreeChild):
         self.children.finish(self.server)
 
     def _opened(self, model: np.ndarray) -> Any:
-        arguments = (self.number, self._links.tree, self.key)
+        arguments = (self._links.tree, self.key, self.number)
         self.server = _MiddleServer(self.solver, model, *arguments)
         self.server.expect(Kind.HELLO, dict.fromkeys(self.server.numbers, 0.0))
         self.children.begin(self.server)
@@ -386,7 +366,7 @@ class Middle(_TreeChild):
 
     @property
     def _below(self) -> Any:
-        return self.server.like(), np.zeros(len(self.server.numbers), int)
+        return self.server.remembered
 
 
 class _MiddleServer(_TreeParent):
@@ -404,7 +384,7 @@ class _MiddleServer(_TreeParent):
         self.expect(Kind.UP, {})
 
     @property
-    def remembered(self) -> tuple[Below | None, np.ndarray]:
+    def remembered(self) -> tuple[Below, np.ndarray]:
         """Return what is remembered of the children, and when they were heard."""
         return self._below, np.array([self._heard[i] for i in self.numbers])
 

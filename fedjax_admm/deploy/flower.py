@@ -68,8 +68,8 @@ def client_app(study: Study, folder: str | Path) -> ClientApp:
         @app.train(name)
         def answer(message: Message, context: Context) -> Message:
             client, data = _number(context, study), message.content[_KEY]["data"]
-            answer = Site(study, client, folder).reply(name, data)
-            return Message(RecordDict({_KEY: ConfigRecord(answer._asdict())}), reply_to=message)
+            reply = Site(study, client, folder).reply(name, data)
+            return Message(_record(**reply._asdict()), reply_to=message)
 
     for name in ("hello", "begin", "work", "finish"):
         register(name)
@@ -131,12 +131,7 @@ class Nodes:
         self._open = {sent: known for sent, known in self._open.items() if sent in due}
         new = sorted(due - self._open.keys())
         messages = [
-            Message(
-                RecordDict({_KEY: ConfigRecord({"data": sent.data})}),
-                sent.node,
-                f"train.{sent.name}",
-                ttl=seconds,
-            )
+            Message(_record(data=sent.data), sent.node, f"train.{sent.name}", ttl=seconds)
             for sent in new
         ]
         if new:
@@ -164,6 +159,10 @@ class Nodes:
             if client == answer.client:
                 self.clients[other] = None
         self.clients[node] = answer.client
+
+
+def _record(**content: Any) -> RecordDict:
+    return RecordDict({_KEY: ConfigRecord(content)})
 
 
 def _answer(reply: Message) -> Answer | None:
