@@ -131,8 +131,7 @@ class Child(Endpoint):
           MessageError: the message is not the server's first one, or this end has worked since.
         """
         message = self._read(data, Kind.START)
-        told = "the first message has come before, and the rounds have begun"
-        wire.check(not self._worked, told)
+        wire.check(not self._worked, "the first message has come before, and the rounds have begun")
         (largest,) = wire.from_body(_CURVATURE, message.body[:8])
         return self._write(Kind.READY, self.number, 0, self._begin(largest, message.body[8:]))
 
@@ -204,8 +203,7 @@ class Child(Endpoint):
             not where the server thinks it is.
         """
         wire.check(self._states, "a round has begun before this client had its first model")
-        told = f"round {message.round} is over: the message is an old one"
-        wire.check(message.round >= first, told)
+        wire.check(message.round >= first, f"round {message.round} is over: this is an old message")
         return self._caught_up(message)
 
     def _caught_up(self, message: Message) -> Any:
@@ -230,8 +228,7 @@ class Child(Endpoint):
 
     def _kept(self) -> tuple[Any, list[Any]]:
         answered = [np.frombuffer(part, np.uint8) for part in self._answered]
-        labels = list(self._states)
-        return (answered, list(self._states.values())), [self.number, self._base, labels]
+        return (answered, [*self._states.values()]), [self.number, self._base, [*self._states]]
 
     def _restore(self, leaves: list[np.ndarray], numbers: list[Any]) -> None:
         saved, base, labels = numbers
@@ -313,8 +310,9 @@ class Parent(Endpoint):
         client = message.client
         told = f"client {client} is none of the {len(self.numbers)} of this server"
         wire.check(client in self.numbers, told)
-        told = f"client {sender} has sent a message as client {client}"
-        wire.check(sender in (None, client), told)
+        wire.check(
+            sender in (None, client), f"client {sender} has sent a message as client {client}"
+        )
         told = f"the message of client {client} is of round {message.round}, but round"
         wire.check(message.round == self._pass, f"{told} {self._pass} is open")
         told = f"client {client} has been heard in this round already"

@@ -231,9 +231,7 @@ class Node(Child):
         wire.check(whole, f"what was forwarded has {len(body)} bytes, which does not fit")
         return first, rounds
 
-    def _ended(
-        self, state: Any, own: Any, present: np.ndarray, bodies: dict[int, bytes], index: int
-    ) -> Any:
+    def _ended(self, state: Any, own: Any, present: np.ndarray, bodies: Any, index: int) -> Any:
         """Return the state after a round: of all first messages, -1."""
         members = self._ego.members[: len(self._neighbours) + 1]
         if index < 0:

@@ -113,8 +113,7 @@ def read(data: bytes, kind: Kind, digest: bytes) -> Message:
         "the message is of another solver, other numbers of it, another precision, another key or "
         "another release, or was forged without them: start all machines from the same file",
     )
-    told = f"the message is of kind {number}, but {kind.name} ({kind}) is due"
-    check(number == kind, told)
+    check(number == kind, f"the message is of kind {number}, but {kind.name} ({kind}) is due")
     check(
         heard <= index < _MOST_ROUNDS,
         f"the message is of round {index} and says that the server heard this client in round "

@@ -63,11 +63,6 @@ class Shapes(NamedTuple):
         return shapes
 
     @property
-    def text(self) -> str:
-        """Return the shapes as a JSON object."""
-        return json.dumps(self._asdict())
-
-    @property
     def arrays(self) -> list[tuple[int, ...]]:
         """Return the shapes of all arrays, in the order of travelling."""
         return [*self.said, *self.upload]
@@ -152,7 +147,7 @@ class Client(Child):
         self._states = {0: state}
         values = [value[0] for value in self._shapes.values(said, upload)]
         body = wire.to_body(self._shapes.fields(Identity(), self._dtype), values)
-        text = self._shapes.text.encode()
+        text = json.dumps(self._shapes._asdict()).encode()
         return len(text).to_bytes(4) + text + body
 
     def _play(self, message: Message, state: ClientState) -> tuple[ClientState, bytes]:
@@ -241,10 +236,8 @@ class Server(Parent):
     def _open(self, came: dict[int, Any]) -> None:
         said, upload = self._stacked(came, self._shapes)
         curvature = self.solver.as_curvature(jnp.asarray(self.largest, self.model.dtype))
-        channel = self.solver.exchange.up
-        self._state, self._held = _open(
-            self._decoding, channel, curvature, self.model, said, upload, self.key
-        )
+        arguments = (self._decoding, self.solver.exchange.up, curvature, self.model, said, upload)
+        self._state, self._held = _open(*arguments, self.key)
 
     # Rounds.
 
@@ -262,7 +255,7 @@ class Server(Parent):
 
     def _encoded(self) -> dict[int, bytes]:
         # Answers are written when a round is closed.
-        return {} if self.solver.replies else self._coded(self._state, self.round)
+        return {} if self.solver.replies else self._coded(self._state)
 
     def _close(self, came: dict[int, Any]) -> np.ndarray:
         active = np.isin(np.arange(self.num_clients), list(came))
@@ -275,15 +268,14 @@ class Server(Parent):
         self._bodies = self._bodies | dict.fromkeys(came, b"") if self.solver.replies else {}
         if self.solver.replies and sent:
             state = self._state._replace(exchange=before.exchange)
-            answers = self._coded(state, self.round)
+            answers = self._coded(state)
             self._bodies |= {i: answers[i] for i in sent}
         return active
 
-    def _coded(self, state: Any, index: int) -> dict[int, bytes]:
-        """Return the broadcast of a state as the bytes of every client."""
-        codes, own = _codes_down(
-            self.solver, state, np.int32(index), self.key, num_clients=self.num_clients
-        )
+    def _coded(self, state: Any) -> dict[int, bytes]:
+        """Return the broadcast of a state, in the round that is open, as every client's bytes."""
+        arguments = (self.solver, state, np.int32(self.round), self.key)
+        codes, own = _codes_down(*arguments, num_clients=self.num_clients)
         shared, parts = _parts(jax.eval_shape(self.solver.broadcast, state.server))
         fields = _fields_down(self.solver.exchange.down, shared, parts, self.model.dtype)
         if self.solver.reads_exactly and not own:
@@ -308,7 +300,7 @@ class Server(Parent):
 
     def _pack(self) -> tuple[Any, list[Any]]:
         bodies = [np.frombuffer(self._bodies.get(i, b""), np.uint8) for i in self.numbers]
-        return (bodies, self._state, self._held), [self._shapes.text]
+        return (bodies, self._state, self._held), [json.dumps(self._shapes._asdict())]
 
     def _unpack(self, leaves: list[np.ndarray], numbers: list[Any]) -> None:
         self._shapes = Shapes.read(numbers[0])
@@ -388,12 +380,8 @@ def _keys(end: Any, index: int, number: int, parts: int, *, up: bool) -> tuple[A
 
 @partial(jax.jit, static_argnames=("up", "parts", "num_clients"))
 def _own_keys(solver, key, index, number, *, up, parts, num_clients):
-    talks, key = _turn(solver, key, index)
-    exchange = solver.exchange
-    if up:
-        keys = [exchange.keys_up(key, part, num_clients)[2] for part in range(parts)]
-    else:
-        keys = [exchange.keys_down(key, part, num_clients) for part in range(parts)]
+    (talks, key), link, n = _turn(solver, key, index), solver.exchange, num_clients
+    keys = [link.keys_up(key, i, n)[2] if up else link.keys_down(key, i, n) for i in range(parts)]
     return talks, [each[number] for each in keys]
 
 
@@ -410,9 +398,8 @@ def _step(solver, state, said, upload, active, index, key):
     """Return the state after a round."""
     if solver.fixed_weights:
         upload = upload._replace(weights=state.clients.weights)
-    return solver.step_with(
-        state, said, upload, RoundInfo(index, round_keys(key, index)[1], active)
-    )
+    info = RoundInfo(index, round_keys(key, index)[1], active)
+    return solver.step_with(state, said, upload, info)
 
 
 @partial(jax.jit, static_argnames="num_clients")

@@ -79,10 +79,6 @@ class Links:
         """Return the fields of the upload of a node."""
         return [*wire.fields_of(channel, [self.shape], self.dtype), wire.number((), self.dtype)]
 
-    def decoded(self, channel: Any, code: Any, link: Any) -> Any:
-        """Return what a code says, and what its receiver remembers then, in lists."""
-        return wire.decoded(channel, [code], [link], [self.shape], self.dtype)
-
     def heard(self, own: int) -> Flag:
         """Return the field of who was heard below a node, in the passes of one work."""
         return Flag((self.passes(own), len(self.under[own])))
@@ -140,16 +136,15 @@ class _TreeChild(Child):
         return wire.to_body(fields, [sent[0], upload.weights[0]])
 
     def _play(self, message: Message, state: NodeState) -> tuple[NodeState, bytes]:
-        links, exchange = self._links, self.solver.exchange
-        key = links.key(self.key, self.number, message.round, up=False)
-        (code,) = wire.from_body(links.model(exchange.down), message.body, [key])
-        above, (down,) = links.decoded(exchange.down, code, state.down)
+        links, channel, index = self._links, self.solver.exchange.down, message.round
+        key = links.key(self.key, self.number, index, up=False)
+        (code,) = wire.from_body(links.model(channel), message.body, [key])
+        above, (down,) = wire.decoded(channel, [code], [state.down], [links.shape], links.dtype)
         state, mask = self._pass(message, state._replace(down=down), np.stack(above))
-        key = links.key(self.key, self.number, message.round, up=True)
-        clients, up, code, weight = work.send(
-            self.solver, state.clients, state.up, key, self._row, **self._at
-        )
-        fields = [*links.upload(self.number, exchange.up), links.heard(self.number)]
+        key = links.key(self.key, self.number, index, up=True)
+        sent = work.send(self.solver, state.clients, state.up, key, self._row, **self._at)
+        clients, up, code, weight = sent
+        fields = [*links.upload(self.number, self.solver.exchange.up), links.heard(self.number)]
         return state._replace(clients=clients, up=up), wire.to_body(fields, [code, weight, mask])
 
     @property
@@ -241,7 +236,7 @@ class _TreeParent(Parent):
         code, weight, mask = wire.from_body(fields, message.body, [key])
         row = self.numbers.index(child)
         link = jax.tree.map(lambda leaf: np.asarray(leaf)[row], self._below.up)
-        (value,), (link,) = links.decoded(channel, code, link)
+        (value,), (link,) = wire.decoded(channel, [code], [link], [links.shape], links.dtype)
         return (value, weight, link), mask
 
     def _close(self, came: dict[int, Any]) -> np.ndarray:
@@ -349,8 +344,7 @@ class Middle(_TreeChild):
         self.children.finish(self.server)
 
     def _opened(self, model: np.ndarray) -> Any:
-        arguments = (self._links.tree, self.key, self.number)
-        self.server = _MiddleServer(self.solver, model, *arguments)
+        self.server = _MiddleServer(self.solver, model, self._links.tree, self.key, self.number)
         self.server.expect(Kind.HELLO, dict.fromkeys(self.server.numbers, 0.0))
         self.children.begin(self.server)
         return self.server.remembered
