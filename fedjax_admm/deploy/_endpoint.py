@@ -234,8 +234,7 @@ class Child(Endpoint):
         saved, base, labels = numbers
         told = f"is of client {saved}, but this is {self.number}"
         refuse(saved != self.number, "path", told)
-        digest, answer, *rest = leaves
-        like = jax.tree.structure(self._like)
+        (digest, answer, *rest), like = leaves, jax.tree.structure(self._like)
         states = [restored(like, rest[i:]) for i in range(0, len(rest), like.num_leaves)]
         self._base, self._states = base, dict(zip(labels, states, strict=True))
         self._answered = digest.tobytes(), answer.tobytes()

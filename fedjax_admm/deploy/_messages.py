@@ -33,7 +33,7 @@ import numpy as np
 from fedjax_admm._version import __version__
 from fedjax_admm.messages import Number
 
-VERSION = 2
+VERSION = 3
 _MAGIC = b"FADM"
 _HEADER = struct.Struct(">4sHHIIIQ")
 _CHECK = struct.Struct(">I")
@@ -133,7 +133,8 @@ def digest_of(solver: Any, num_clients: int, key: jax.Array) -> bytes:
     The first `SHOWN_BYTES` name them in files. The others, the study's secret, seal messages.
     """
     leaves, structure = jax.tree.flatten(solver)
-    pieces = [__version__, re.sub(r" at 0x[0-9a-f]+", "", str(structure)), str(num_clients)]
+    named = re.sub(r" at 0x[0-9a-f]+", "", str(structure))
+    pieces = [f"{__version__} {VERSION}", named, str(num_clients)]
     state = hashlib.sha256("\n".join(pieces).encode())
     for leaf in (*leaves, jax.random.key_data(key)):
         array = np.asarray(leaf)
