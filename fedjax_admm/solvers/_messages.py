@@ -1,5 +1,6 @@
 """Messages between clients and one server, stacked over the clients, and their sums."""
 
+from collections.abc import Callable
 from typing import Any, NamedTuple
 
 import jax
@@ -37,9 +38,9 @@ class Received(NamedTuple):
     weight: jax.Array  # shape=(): the sum of the weights of all clients
     num_clients: int
     known: tuple[jax.Array, ...] = ()  # the last uploads (clients, ...) and their weights
-    # (clients,), for a server with `looks_at_each`
-    changes: tuple[jax.Array, ...] = ()  # means of the changes of uploads over those heard, for a
-    # server with `hears_changes`
+    # (clients,)
+    changes: Callable[[], tuple[jax.Array, ...]] = tuple  # computes the means of the changes of
+    # uploads over those heard
     beside: jax.Array | None = None  # shape=(): mean over those who send
 
 

@@ -30,7 +30,6 @@ import jax.numpy as jnp
 from jax.interpreters.partial_eval import dce_jaxpr
 
 from fedjax_admm.capabilities import (
-    Access,
     OnStar,
     Subset,
     averaged_states,
@@ -74,8 +73,6 @@ class StarSolver(StarMessages):
     requires: ClassVar[tuple[type, ...]] = (OnStar,)  # and what parts of the solver require
     replies: ClassVar[bool] = False  # the clients read after the server's step, not before theirs
     uploads_first: ClassVar[bool] = False  # the server takes a step before the first round
-    obeys_access: ClassVar[bool] = False  # clients whose data are not accessible are silent
-    steps_always: ClassVar[bool] = False  # the server takes a step in rounds of nobody, too
 
     @property
     def fixed_weights(self) -> bool:
@@ -157,6 +154,14 @@ class StarSolver(StarMessages):
             return None, problem
         return info.sampled, problem.take(info.sampled)
 
+    def present(self, problem: Any, active: jax.Array, /) -> jax.Array:
+        """Return which of those who take part can work, bool, shape (clients,)."""
+        return active
+
+    def serves(self, number: jax.Array, /) -> jax.Array | bool:
+        """Return whether the server takes a step where so many clients, or none, were heard."""
+        return jnp.any(number > 0)
+
     def model(self, server: Any, /) -> jax.Array:
         """Return the model in what the server holds."""
         return server
@@ -190,7 +195,7 @@ class StarSolver(StarMessages):
         """Return the state after one round."""
         solver = self.at(state.curvature, info.index)
         rows, present = self.computed(problem, info)
-        active = info.active & problem.accessible if self.respects_access(problem) else info.active
+        active = self.present(problem, info.active)
         own, active = at_rows(rows, (state.clients, active))
         now = self._now(info, rows, active, problem.num_clients)
 
@@ -321,8 +326,7 @@ class StarSolver(StarMessages):
 
     def messages(self, problem: Any, active: jax.Array) -> jax.Array:
         """Return the number of those who send: one message each way."""
-        active = active & problem.accessible if self.respects_access(problem) else active
-        return jnp.sum(active, dtype=jnp.int32)
+        return jnp.sum(self.present(problem, active), dtype=jnp.int32)
 
     def traffic(self, problem: Any) -> Traffic:
         """Return the numbers in a message each way, as the roles send them."""
@@ -370,15 +374,11 @@ class StarSolver(StarMessages):
             for (path, leaf), is_read in zip(jax.tree.leaves_with_path(sends), used, strict=False)
         }
 
-    def respects_access(self, problem: Any) -> bool:
-        return self.obeys_access and has(problem, Access)
-
     def _serve(self, server: Any, heard: Received, memory: Any, now: Round) -> tuple[Any, ...]:
         """Return the server after a round, its answer where it replies, and the memory."""
         after, answer = self.server(server, heard, now.info), ()
-        if not self.steps_always:
-            somebody = jnp.any(heard.number > 0)
-            after = jax.tree.map(lambda a, b: jnp.where(somebody, a, b), after, server)
+        served = self.serves(heard.number)
+        after = jax.tree.map(lambda a, b: jnp.where(served, a, b), after, server)
         if self.replies:
             answer, memory = self._down(memory, self.broadcast(after), now.sending, now)
         return after, answer, memory

@@ -42,13 +42,7 @@ class StarMessages:
 
     exchange: Exchange = Exchange()
 
-    hears_changes: ClassVar[bool] = False  # the server reads `Received.changes`
     compensates: ClassVar[bool] = False  # sums of uploads keep what rounding cuts off
-
-    @property
-    def looks_at_each(self) -> bool:
-        """Return whether the server reads `Received.known`; a part of the structure."""
-        return False
 
     def coin(self, key: jax.Array, /) -> tuple[jax.Array | None, jax.Array]:
         """Return whether messages are sent in a round, None for always, and the remaining key."""
@@ -119,10 +113,11 @@ class StarMessages:
             weight = memory.weight
             if after.weights is not None and before.weights is not None:
                 weight += at_groups(after.weights - before.weights, None, None, sending)
-        changes = ()
-        if self.hears_changes:
+
+        def changes() -> tuple[jax.Array, ...]:
             pairs = zip(before.values, after.values, strict=True)
-            changes = tuple(over(at_groups(b - a, None, None, sending), number) for a, b in pairs)
+            return tuple(over(at_groups(b - a, None, None, sending), number) for a, b in pairs)
+
         exact = tuple(map(jnp.add, totals, lost)) if lost else totals
         received = Received(
             (*(over(total, number) for total in sums), *(total / weight for total in exact)),
@@ -130,9 +125,7 @@ class StarMessages:
             number,
             weight,
             now.num_clients,
-            known_uploads(every.values, every.weights, now.num_clients)
-            if self.looks_at_each
-            else (),
+            known_uploads(every.values, every.weights, now.num_clients),
             changes,
             beside(said, sending),
         )
@@ -156,22 +149,26 @@ class StarMessages:
         arrived = sent[0][0].arrived
         groups = sent[0][0].weights.astype(jnp.int32) if said.groups is not None else None
         number = at_groups(arrived, groups, self.groups())
-        means, changes, up = [], [], []
+        means, up = [], []
         for part, (delivery, channel) in enumerate(sent):
             if part < count:
                 heard = arrived.astype(delivery.values.dtype)
                 last = exchange.aggregate(delivery.values, heard, channel.last, groups)
             else:
                 last = exchange.aggregate(channel.known, channel.weights, channel.last)
-                if self.hears_changes:
-                    moved = channel.known - memory.up[part].known
-                    there = arrived
-                    if rows is not None and not channel.transit:
-                        there = jnp.zeros(now.num_clients, bool).at[rows].set(arrived)
-                    none = jnp.zeros_like(last)
-                    changes.append(exchange.aggregate(moved, there, none)[0])
             means.append(last if part < count and groups is not None else last[0])
             up.append(channel._replace(last=last))
+
+        def changes() -> tuple[jax.Array, ...]:
+            found = []
+            for (_, channel), old in zip(sent[count:], memory.up[count:], strict=True):
+                there = arrived
+                if rows is not None and not channel.transit:
+                    there = jnp.zeros(now.num_clients, bool).at[rows].set(arrived)
+                moved, none = channel.known - old.known, jnp.zeros_like(old.last)
+                found.append(exchange.aggregate(moved, there, none)[0])
+            return tuple(found)
+
         last = up[-1]
         received = Received(
             tuple(means),
@@ -180,7 +177,7 @@ class StarMessages:
             jnp.sum(last.weights),
             now.num_clients,
             (*(channel.known for channel in up[count:]), last.weights),
-            tuple(changes),
+            changes,
             beside(said, now.sending),
         )
         return received, ExchangeState(tuple(up), memory.down)

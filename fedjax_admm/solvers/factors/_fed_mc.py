@@ -84,7 +84,6 @@ class FedMCADMM(FactorSolver):
     zero_dual: bool = flagged()
     combined: bool = flagged()  # whether clients send W_i + Y_i / beta only
 
-    steps_always: ClassVar[bool] = True
     compensates: ClassVar[bool] = True  # a plain running sum would drift
 
     def start_clients(self, problem, models, key):
@@ -115,6 +114,10 @@ class FedMCADMM(FactorSolver):
         return clients._replace(
             copies=clients.copies - lost, duals=clients.duals - self.beta * lost
         )
+
+    def serves(self, number) -> bool:
+        """Return that the server takes a step in rounds of nobody, too: V follows from M_i."""
+        return True
 
     def server(self, items, received: roles.Received, info) -> jax.Array:
         """Return V."""

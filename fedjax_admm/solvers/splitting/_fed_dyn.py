@@ -33,7 +33,7 @@ Reference: D. A. E. Acar, Y. Zhao, R. M. Navarro, M. Mattina, P. N. Whatmough, V
 "Federated Learning Based on Dynamic Regularization", arXiv:2111.04263 (2021), Algorithm 1.
 """
 
-from typing import Any, ClassVar, NamedTuple
+from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
@@ -67,8 +67,6 @@ class FedDyn(PenaltySolver):
     regularizer: roles.Penalty = roles.regularized()  # g
     exchange: roles.Exchange = roles.exchanged()  # of c_i
 
-    hears_changes: ClassVar[bool] = True
-
     def start_clients(self, problem, models, key):
         """Start with every slope at zero."""
         memory = self.local.memory(problem, models)
@@ -94,7 +92,7 @@ class FedDyn(PenaltySolver):
 
     def server(self, server: Server, received: roles.Received, info) -> Server:
         """Return x: the mean of w_i - x is minus that of the changes of slopes over rho."""
-        (h,), (change,) = received.means, received.changes
+        (h,), (change,) = received.means, received.changes()
         penalty = self.updated(server, received, info)
         rho = self.rule.of_round(server.penalty, penalty)
         x = self.regularizer.prox(server.model - (change + h) / rho, 1 / rho)

@@ -40,7 +40,7 @@ import jax.numpy as jnp
 from jax.typing import ArrayLike
 
 from fedjax_admm._checks import build, declared, positive, ranged, refuse, scalar
-from fedjax_admm.capabilities import Gradients, OnGraph, Prox
+from fedjax_admm.capabilities import Access, Gradients, OnGraph, Prox, has
 from fedjax_admm.solvers import _roles as roles
 from fedjax_admm.solvers._local import (
     LocalProx,
@@ -167,8 +167,6 @@ class FederatedAveraging(roles.StarSolver):
     regularizer: roles.Penalty = roles.regularized()  # g
     exchange: roles.Exchange = roles.exchanged()  # of the clients' models
 
-    obeys_access: ClassVar[bool] = True
-
     def start_server(self, model, num_clients) -> Averaged:
         """Start at the first model."""
         return Averaged(model, self.server_optimizer.init(model))
@@ -177,6 +175,10 @@ class FederatedAveraging(roles.StarSolver):
         """Return the memories of the updates; everybody knows the first model."""
         memory = self.update.memory(problem, models)
         return memory, roles.RoundMessage((models,), beside=self.update.beside(memory))
+
+    def present(self, problem, active):
+        """Return those whose data are accessible."""
+        return active & problem.accessible if has(problem, Access) else active
 
     def broadcast(self, server: Averaged) -> jax.Array:
         """Send x."""

@@ -47,7 +47,6 @@ class IFCA(roles.StarSolver):
     exchange: roles.Exchange = roles.exchanged()  # of gradients
 
     requires: ClassVar[tuple[type, ...]] = (Clients, Values, Gradients)
-    obeys_access: ClassVar[bool] = True
 
     def check(self, problem, rounds: int) -> None:
         """Check that the first models have as many numbers as the problem's."""
@@ -61,6 +60,10 @@ class IFCA(roles.StarSolver):
     def first_model(self, problem, key) -> jax.Array:
         """Return the first models, shape (clusters, dim)."""
         return self.start
+
+    def present(self, problem, active):
+        """Return those whose data are accessible."""
+        return active & problem.accessible if has(problem, Access) else active
 
     def groups(self) -> int:
         """Return the number of models."""
