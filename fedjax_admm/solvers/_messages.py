@@ -102,8 +102,11 @@ def add_up(upload: Upload, num_clients: int, dtype: Any) -> tuple[tuple[jax.Arra
     return tuple(jnp.sum(value, 0) for value in weighted(upload)), weight
 
 
-def known_uploads(values: tuple[jax.Array, ...], weights: jax.Array | None, number: int) -> Any:
-    """Return uploads, and their weights, shape (clients,)."""
+def known_uploads(upload: Upload, number: int) -> tuple[jax.Array, ...]:
+    """Return uploads, and their weights, shape (clients,); nothing of clients without uploads."""
+    values, weights = upload.values, upload.weights
+    if not values:
+        return ()
     return (*values, jnp.ones(number, values[0].dtype) if weights is None else weights)
 
 

@@ -125,7 +125,7 @@ class StarMessages:
             number,
             weight,
             now.num_clients,
-            known_uploads(every.values, every.weights, now.num_clients),
+            known_uploads(every, now.num_clients),
             changes,
             beside(said, sending),
         )
