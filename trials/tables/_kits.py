@@ -78,19 +78,22 @@ class KitLog:
         """Return the names of the dim coordinates."""
         return AXES[: self.anchors.shape[1]]
 
-    def windows(self, ranges: np.ndarray, width: int = 15) -> np.ndarray:
+    def windows(
+        self, ranges: np.ndarray, width: int = 15, rows: np.ndarray | None = None
+    ) -> np.ndarray:
         """Return the ranges around each row by anchor, (rows, anchors, width), NaN elsewhere.
 
         Args:
           ranges: shape (rows,), metres, as measured or corrected.
           width: how many rows a window has.
+          rows: those whose windows are returned; all if None.
         """
-        rows = len(ranges)
-        width = min(width, rows)
-        first = np.clip(np.arange(rows) - width // 2, 0, rows - width)
+        rows = np.arange(len(ranges)) if rows is None else rows
+        width = min(width, len(ranges))
+        first = np.clip(rows - width // 2, 0, len(ranges) - width)
         taken = first[:, None] + np.arange(width)
-        found = np.full((rows, len(self.names), width), np.nan)
-        places = np.arange(rows)[:, None], self.anchor[taken], np.arange(width)[None]
+        found = np.full((len(rows), len(self.names), width), np.nan)
+        places = np.arange(len(rows))[:, None], self.anchor[taken], np.arange(width)[None]
         found[places] = ranges[taken]
         return found
 

@@ -73,6 +73,10 @@ def path_solution(found: LocatedPath, settings: LocalizationSettings, title: str
         **{name: getattr(choice, name) for name in ("own_scales", "motion", "evidence")},
         **{name: getattr(path, name) for name in ("noise", "offset_spread")},
         "biased": np.array(log.names)[found.biased],
+        "moved": choice.moved,
+        "slow": path.slow,
+        "memory": path.memory,
+        "unknown": found.doubts.rows.mean(),
         "rejected": found.rejected.sum(),
         "median_dilution": np.median(found.dilution),
     }
@@ -89,6 +93,7 @@ def path_solution(found: LocatedPath, settings: LocalizationSettings, title: str
                 "anchor": np.array(log.names)[log.anchor],
                 "range": log.ranges,
                 "residual": path.residuals,
+                "slow_error": path.slow_errors,
                 "weight": path.weights,
                 "rejected": found.rejected,
             },
@@ -171,7 +176,7 @@ def _positions(found: LocatedPath) -> Columns:
     log, path = found.log, found.path
     times, row = np.unique(log.times, return_index=True)
     places, (half, angle) = np.asarray(path.positions[row]), found.ellipses(row)
-    deviations = np.sqrt(np.diagonal(path.covariances[row], axis1=1, axis2=2))
+    deviations = found.deviations(row)
     columns = {
         "time": times,
         **dict(zip(log.axes, places.T, strict=True)),

@@ -57,9 +57,9 @@ class LocalizationSettings(Settings):
 
         if not isinstance(data, KitLog):
             return _report.solution(_fit.locate(data, self.rounds, stages), self, title)
-        # Some matrices of the size of the filter's state per range.
-        size = 2 * len(data.axes) + 1 + self.clock + 2 * len(data.names)
-        numbers = 12 * len(data.ranges) * size**2
+        # Per range, some vectors of the size of the filter's state and matrices of its motion.
+        size = 2 * len(data.axes) + self.clock + (3 + len(data.axes)) * len(data.names)
+        numbers = len(data.ranges) * (4 * size + 100)
         self.check_memory("the path", numbers, "give fewer ranges or fewer anchors")
         found = _path.locate_log(data, stages, clock=self.clock)
         return _report.path_solution(found, self, title)
