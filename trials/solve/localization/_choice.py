@@ -5,30 +5,31 @@ of the simpler one by more than half the logarithm of the number of ranges for e
 adds, as in the Bayesian information criterion. Offsets and slow errors of anchors need no choice:
 where there are none, the path finds them to be small.
 
-An anchor whose errors are far above those of the others may stand elsewhere. The path of the others
-alone then locates it by its ranges, and the path of all with the place found is the hypothesis.
+Where an anchor is suspected (`_survey`), the path of all anchors with its place mended is one more
+model.
 
 Reference: G. Schwarz, "Estimating the dimension of a model", Annals of Statistics 6(2) (1978).
 """
 
 from dataclasses import dataclass, field, replace
-from functools import partial
 from typing import Any
 
 import jax
 import numpy as np
 
-from fedjax_admm.direct import PathEstimate, dead_reckoning, locate_centrally, locate_path
-from fedjax_admm.problems import localization
+from fedjax_admm.direct import PathEstimate, dead_reckoning, locate_path
+from fedjax_admm.trials.solve.localization._survey import (
+    exchanged,
+    relocated,
+    suspect,
+    without,
+)
 from fedjax_admm.trials.tables._kits import KitLog
 
 VELOCITY = "nearly constant velocity"
 ODOMETRY = "odometry"
 CLOCKWISE = "odometry with clockwise turns"
-_SUSPECT = 3.0  # times the median anchor's error
-_LEFT_OUT = 1e6  # relative scale of the errors of ranges that are left out
 _FLAT = 0.2  # share of the anchors' extent: of a flatter set the mirror image is tried
-_LOCATING = 200  # ranges that locate a suspected anchor
 _EXPLAINED = 0.5  # share of the motion that an odometer leaves unexplained: more contradicts it
 
 
@@ -41,7 +42,7 @@ class Choice:
     motion: str
     own_scales: bool
     evidence: dict[str, float]  # of every model that was fitted
-    moved: dict[str, float] = field(default_factory=dict)  # anchor -> metres from the file's place
+    moved: dict[str, str] = field(default_factory=dict)  # anchor -> whose place it has
     image: float = np.inf  # by how much the evidence exceeds that of the mirror image
 
 
@@ -70,15 +71,16 @@ def chosen_path(log: KitLog, *, clock: bool = False) -> Choice:
         driven = max(driven, key=_evidence)
         if _evidence(driven) > _evidence(best) or _unexplained(driven) < _EXPLAINED:
             best = driven
-    for name in suspects(best):
-        others = _without(log, name)
-        alone = fitted(others, best.motion, without=name)
-        place = _located_anchor(log, name, alone.path)
-        there = replace(log, anchors=np.where(_is(log, name)[:, None], place, log.anchors))
-        moved = fitted(there, best.motion, alone.path.positions, moved=name)
-        if _evidence(moved) > _evidence(best) + (len(log.axes) + 1) * margin:
-            far = float(np.linalg.norm(place - log.anchors[log.names.index(name)]))
-            best = replace(moved, moved={name: far})
+    name = suspect(log, clock=clock)
+    if name is not None:
+        others = fitted(without(log, name), best.motion, without=name)
+        tried = [(relocated(log, name, others.path), {name: "elsewhere"})]
+        swap = exchanged(log, name, clock=clock)
+        tried += [] if swap is None else [(swap[1], {name: swap[0], swap[0]: name})]
+        for there, moved in tried:
+            new = fitted(there, best.motion, moved=" and ".join(moved))
+            if _evidence(new) > _evidence(best) + (len(log.axes) + 1) * margin:
+                best = replace(new, moved=moved)
     across, thickness = flat(best.log)
     if thickness < _FLAT:
         places = best.path.positions - best.log.anchors.mean(0)
@@ -104,50 +106,9 @@ def _normal(directions: np.ndarray) -> np.ndarray:
     return np.linalg.svd(directions)[2][-1]
 
 
-def suspects(choice: Choice) -> list[str]:
-    """Return the anchors, at most two, whose errors are far above those of the others."""
-    log, size = choice.log, anchor_errors(choice)
-    if len(log.names) < len(log.axes) + 2:
-        return []  # too few others to locate the target
-    far = np.flatnonzero(size > _SUSPECT * np.median(size))
-    return [log.names[each] for each in far[np.argsort(-size[far])][:2]]
-
-
-def anchor_errors(choice: Choice) -> np.ndarray:
-    """Return the root of the median square of each anchor's whole error, (anchors,), metres."""
-    log, path = choice.log, choice.path
-    error = path.residuals + path.slow_errors + path.offsets[log.anchor] - np.median(path.offsets)
-    return np.array(
-        [np.sqrt(np.median(error[log.anchor == each] ** 2)) for each in range(len(log.names))]
-    )
-
-
 def _evidence(choice: Choice) -> float:
     """Return the evidence; if it is not finite it counts as none."""
     return float(np.nan_to_num(choice.path.evidence, nan=-np.inf))
-
-
-def _is(log: KitLog, name: str) -> np.ndarray:
-    return np.arange(len(log.names)) == log.names.index(name)
-
-
-def _without(log: KitLog, name: str) -> KitLog:
-    """Return a log in which the ranges of an anchor say nothing."""
-    sigma = np.ones(len(log.ranges)) if log.sigma is None else log.sigma
-    left_out = _is(log, name)[log.anchor]
-    return replace(log, sigma=np.where(left_out, _LEFT_OUT * np.median(sigma), sigma))
-
-
-def _located_anchor(log: KitLog, name: str, path: PathEstimate) -> np.ndarray:
-    """Return the place of an anchor, (dim,), from its ranges to the path of the others."""
-    rows = np.flatnonzero(_is(log, name)[log.anchor])
-    rows = rows[np.linspace(0, len(rows) - 1, min(len(rows), _LOCATING)).astype(int)]
-    ranges = (log.ranges[rows] - np.median(path.offsets) - path.clock[rows]) / path.scale
-    places = path.positions[rows]
-    middle = places.mean(0)
-    problem = localization(places - middle, np.maximum(ranges, 1e-3))
-    locate = jax.jit(partial(locate_centrally, half_width=1.2 * float(ranges.max())))
-    return np.asarray(locate(problem)) + middle
 
 
 def _unexplained(driven: Choice) -> float:

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from fedjax_admm.trials.solve.localization._choice import Choice, anchor_errors, flat
+from fedjax_admm.trials.solve.localization._choice import Choice, flat
 from fedjax_admm.trials.tables._kits import KitLog
 
 _REJECTED = 0.35  # share of the ranges around a row: the path may be in a wrong mode there
@@ -16,6 +16,7 @@ _AROUND = 5  # times the ranges that locate the target once
 _ALIKE = 10.0  # nats: a mirror image whose evidence is no lower by more fits as well
 _ACROSS = 0.1  # of a unit vector: a coordinate that it has a part in
 _SURVEYED = 0.15  # metres: anchors no further from one plane may lie in it
+_ALTERNATING = 10.0  # times the closest two of three ranges: much larger errors are no noise
 _TOGETHER = 0.7  # correlation of the errors of anchors
 _INSTANTS = 400  # at which errors of anchors are compared
 _FAR = 30.0  # median range, in the anchors' extent
@@ -39,8 +40,10 @@ def doubts_of(choice: Choice, *, clock: bool) -> Doubts:
     """Check a path for what it cannot know."""
     rows, stretch = _rejected(choice)
     axes, image = _mirrored(choice)
+    several = _alternating(choice)
     others = [] if clock else _clock(choice)
-    return Doubts(rows, axes, (*image, *stretch, *others, *_units(choice), *_errors(choice)))
+    reasons = *several, *image, *stretch, *others, *_units(choice)
+    return Doubts(rows | bool(several), axes, reasons)
 
 
 def _rejected(choice: Choice) -> tuple[np.ndarray, list[str]]:
@@ -106,10 +109,19 @@ def _units(choice: Choice) -> list[str]:
     return [told + f"{extent:.3g} m: name their unit, as range_mm."]
 
 
-def _errors(choice: Choice) -> list[str]:
-    """Find errors as large as the ranges themselves."""
-    size, middle = np.median(anchor_errors(choice)), np.median(np.abs(choice.log.ranges))
-    if size < 0.2 * middle:
+def _alternating(choice: Choice) -> list[str]:
+    """Find ranges of an anchor that alternate between values, as those of several targets do.
+
+    Of three ranges in a row the closest two are then of one target.
+    """
+    log, closest = choice.log, []
+    for each in range(len(log.names)):
+        own = log.ranges[log.anchor == each]
+        three = np.sort([own[:-2], own[1:-1], own[2:]], 0)
+        closest.append(np.diff(three, axis=0).min(0))
+    apart = float(np.median(np.concatenate(closest)))
+    if float(choice.path.noise) < _ALTERNATING * apart:
         return []
-    told = f"The ranges contradict each other by {size:.3g} m in the median: the log may be of "
-    return [told + "several targets, or its anchors of another frame; give a file of each target."]
+    told = f"The ranges of an anchor alternate: {apart:.2g} m between two of three in a row, but "
+    told += f"{float(choice.path.noise):.2g} m from the path. They may be of several targets: give "
+    return [told + "a file of each. No region is told."]
