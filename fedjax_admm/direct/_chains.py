@@ -103,16 +103,17 @@ def smoothed(chain: Chain, part: int) -> Smoothed:
         gain = precision / (1 + precision * variance)
         # C^T l and C^T L C, with C = I - gain across row^T
         slope = slope - row * (gain * (across @ slope + innovation))
+        found, earlier = mean - ahead @ slope, _one(slope, step.T, _factors(chain, decay))
+        if not part:
+            return (earlier, bend), (found, bend)
         pulled = bend @ across
         cross = gain * jnp.outer(pulled, row)
         inner = gain + gain**2 * (across @ pulled)
         bend = bend - cross - cross.T + inner * jnp.outer(row, row)
-        found = mean - ahead @ slope
         first = ahead[:part]
         covariance = first[:, :part] - first @ bend @ first.T
         bend = _both(bend, step.T, _factors(chain, decay))
-        slope = _one(slope, step.T, _factors(chain, decay))
-        return (slope, (bend + bend.T) / 2), (found, (covariance + covariance.T) / 2)
+        return (earlier, (bend + bend.T) / 2), (found, (covariance + covariance.T) / 2)
 
     def back(adjoint, given):
         state, inputs = given
@@ -120,7 +121,7 @@ def smoothed(chain: Chain, part: int) -> Smoothed:
         return jax.lax.scan(retreat, adjoint, (seen, inputs), reverse=True)
 
     dtype = chain.row.dtype
-    nothing = jnp.zeros(size, dtype), jnp.zeros((size, size), dtype)
+    nothing = jnp.zeros(size, dtype), jnp.zeros((size, size) if part else (0, 0), dtype)
     found = jax.lax.scan(back, nothing, (before, filled), reverse=True)[1]
     mean, covariance = (each.reshape(number * block, *each.shape[2:])[:rows] for each in found)
     return Smoothed(mean, covariance, last)

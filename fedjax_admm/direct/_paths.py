@@ -47,8 +47,8 @@ from fedjax_admm.direct._scoring import scored
 from fedjax_admm.direct._starts import once, started
 
 _PIECES, _PIECE = 8, 500  # of a long log, whose likelihood is maximised, and the rows of each
-_PATH_STEPS = 14  # of Gauss and Newton at most
-_COARSE, _REJECTING = 4, 9  # steps with a coarser theta, and from which on ranges are rejected
+_PATH_STEPS = 12  # of Gauss and Newton at most
+_COARSE, _REJECTING = 4, 7  # steps with a coarser theta, and from which on ranges are rejected
 _STILL = 0.05  # the last step, in sigma
 _FASTEST = (
     2.0  # deviation of the length of the heading h of an odometer, which is 1 if all is right
@@ -209,7 +209,7 @@ def _located(
         clock=clock,
     )
     states = jnp.zeros((number, rows.size), dtype).at[:, :dim].set(places)
-    taken = _pieces(number)
+    taken = pieces(number)
     few = rows.some(taken)
     errors = jnp.abs(ranges - begun - kernels.safe_norm(places - anchors[which])) / relative
     sigma = MAD_TO_DEVIATION * jnp.median(errors) + 4 * jnp.finfo(dtype).eps * reach
@@ -277,7 +277,7 @@ def _root(variance: jax.Array) -> jax.Array:
     return jnp.sqrt(jnp.maximum(variance, 0))
 
 
-def _pieces(rows: int) -> np.ndarray:
+def pieces(rows: int) -> np.ndarray:
     """Return the rows whose likelihood is maximised: all, or pieces evenly in the log."""
     if rows <= _PIECES * _PIECE:
         return np.arange(rows)

@@ -9,6 +9,7 @@ import pytest
 import fedjax_admm as fa
 from fedjax_admm.direct import dead_reckoning, locate_path
 from fedjax_admm.direct._chains import Chain, filtered, smoothed
+from fedjax_admm.direct._ranging import Rows, innovations
 
 ANCHORS = np.array([[0.0, 0.0], [40.0, 0.0], [40.0, 30.0], [0.0, 30.0], [20.0, 45.0]])
 OFFSETS = np.array([0.0, 1.2, 0.0, -0.8, 0.3])
@@ -137,8 +138,85 @@ def test_offsets_that_are_not_there_are_not_found():
     assert np.all(np.abs(found.offsets) < 2 * found.offset_deviations)
 
 
+def slow_errors(times, which, deviation, memory, seed):
+    """Return Gauss-Markov errors of each anchor at its rows."""
+    random = np.random.default_rng(seed)
+    errors = np.zeros(len(times))
+    for each in range(len(ANCHORS)):
+        rows = np.flatnonzero(which == each)
+        last = deviation * random.normal()
+        for row, span in zip(rows, np.diff(times[rows], prepend=times[rows[0]]), strict=True):
+            decay = np.exp(-span / memory)
+            last = decay * last + deviation * np.sqrt(1 - decay**2) * random.normal()
+            errors[row] = last
+    return errors
+
+
+def test_regions_hold_the_truth_where_errors_are_correlated_in_time():
+    which, ranges, times, truth, *_ = driven(noise=0.05, offsets=0 * OFFSETS, scale=1.0)
+    ranges = ranges + slow_errors(times, which, 0.4, 5.0, seed=2)
+    found = locate_path(ANCHORS, which, ranges, times)
+    inside = scores(found, truth) < 2 * math.log(10)
+    assert 0.75 < inside.mean() < 0.99
+    assert 0.2 < found.slow < 0.8
+    assert 2 < found.memory < 15
+    assert found.noise < 0.15
+
+
+@pytest.mark.thorough
+def test_times_count_from_the_first_one_in_float32():
+    which, ranges, times, truth, *_ = driven()
+    with jax.enable_x64(False):
+        given = np.float32(ANCHORS), which, np.float32(ranges)
+        found = locate_path(*given, times + 1.7e9, start=np.float32(truth))
+    assert found.positions.dtype == np.float32
+    assert np.sqrt(np.mean(np.sum((np.asarray(found.positions) - truth) ** 2, 1))) < 0.2
+
+
+def test_a_pause_of_a_day_is_another_segment():
+    which, ranges, times, truth, *_ = driven(offsets=0 * OFFSETS, scale=1.0)
+    found = locate_path(ANCHORS, which, ranges, times + 86400 * (times > 60))
+    assert np.sqrt(np.mean(np.sum((np.asarray(found.positions) - truth) ** 2, 1))) < 0.2
+    assert 0.06 < found.noise < 0.13
+
+
+def test_the_likelihood_is_that_of_the_dense_normal_distribution():
+    """The covariance of ranges of a target at rest, in NumPy: prior, offsets and slow errors."""
+    which, ranges, times, *_ = driven(rows=40)
+    dtype, rows = np.float64, len(times)
+    centred = ANCHORS - ANCHORS.mean(0)
+    spans = np.diff(times, prepend=times[:1])
+    still, turns = np.zeros((rows, 2, 2)), np.broadcast_to(np.eye(2), (rows, 2, 2))
+    kit = Rows(
+        *map(jax.numpy.asarray, (centred, which.astype(np.int32), ranges, np.ones(rows), spans)),
+        *map(jax.numpy.asarray, (still, turns, np.zeros(rows), np.zeros(rows))),
+        prior=jax.numpy.asarray([30.0, 30, 1, 1]),
+        reach=jax.numpy.asarray(40.0),
+        free=jax.numpy.ones(3, dtype),
+        clock=False,
+    )
+    logs = {"noise": 0.3, "turning": 1e-9, "slip": 1e-9, "offset_spread": 0.7, "slow": 0.5}
+    logs |= {"memory": 9.0, "scale_spread": 0.02}
+    theta = jax.numpy.asarray([*np.log(list(logs.values())), 1.03, 0.2])
+    states = np.zeros((rows, kit.size))
+    states[:, :2] = 3.0, -4.0
+    innovation, variance = innovations(kit, jax.numpy.asarray(states), theta, np.ones(rows))
+    told = np.sum(np.log(variance) + innovation**2 / variance)
+    gap = np.array([3.0, -4.0]) - centred[which]
+    distance = np.linalg.norm(gap, axis=1)
+    ways = 1.03 * gap / distance[:, None]
+    same = which[:, None] == which[None]
+    apart = np.abs(times[:, None] - times[None])
+    wanted = 30.0**2 * ways @ ways.T + same * (0.7**2 + 0.5**2 * np.exp(-apart / 9.0))
+    wanted += same * 0.02**2 * np.outer(distance, distance) + 0.3**2 * np.eye(rows)
+    # At the prior's mean, the origin, the linear model has this range.
+    error = ranges - (1.03 * distance + 0.2) + ways @ np.array([3.0, -4.0])
+    direct = np.linalg.slogdet(wanted)[1] + error @ np.linalg.solve(wanted, error)
+    np.testing.assert_allclose(told, direct, rtol=1e-8)
+
+
 def test_an_odometer_makes_the_path_better():
-    which, ranges, times, truth, _, odometer = driven(rows=150, noise=0.3, scale=1.0)
+    which, ranges, times, truth, _, odometer = driven(noise=0.5, scale=1.0)
     moves, turns = dead_reckoning(times, *odometer.T)
     with_it = locate_path(ANCHORS, which, ranges, times, moves=moves, turns=turns)
     without = locate_path(ANCHORS, which, ranges, times)
@@ -152,7 +230,7 @@ def test_an_odometer_makes_the_path_better():
 
 
 def test_known_offsets_and_scale_stay():
-    which, ranges, times, truth, *_ = driven(offsets=0 * OFFSETS, scale=1.0, rows=150)
+    which, ranges, times, truth, *_ = driven(offsets=0 * OFFSETS, scale=1.0)
     found = locate_path(ANCHORS, which, ranges, times, offsets=False, scale=False)
     assert (found.scale, found.scale_deviation, found.offset_spread) == (1, 0, 0)
     assert not np.any(found.offsets)

@@ -13,7 +13,7 @@ import pytest
 from fedjax_admm.trials.solve.localization._figure import draw_path
 from fedjax_admm.trials.solve.localization._path import locate_log, window_positions
 from fedjax_admm.trials.solve.localization._report import path_text
-from fedjax_admm.trials.tables._kits import Plane, read_kit
+from fedjax_admm.trials.tables._kits import KitLog, Plane, read_kit
 from tests.cli.reading import rows_of
 
 PLACES = {"a": (0.0, 0.0), "b": (40.0, 0.0), "c": (40.0, 30.0), "d": (0.0, 30.0)}
@@ -89,6 +89,58 @@ def test_a_kit_gives_a_path_its_ellipses_and_the_biased_anchor(command, tmp_path
     told = re.search(r"path +(\d+\.\d+) +(\d+\.\d+)\n", outcome.out)
     assert told
     assert abs(float(told[1]) - config["result"]["median"]) < 1e-3
+
+
+def simulated(kind, rows=400):
+    """Return a log whose errors are 0.1 m, and which is spoiled in a way that is known."""
+    random = np.random.default_rng(3)
+    anchors = np.array([*PLACES.values(), (20.0, 45.0)])
+    anchors = anchors * (1, 0) if kind == "line" else anchors
+    times = np.sort(random.uniform(0, 120, rows))
+    truth = drive(times)
+    if kind == "targets":
+        truth = np.where(random.uniform(size=(rows, 1)) < 0.5, truth, drive(times + 15) + 4)
+    which = random.integers(0, len(anchors), rows)
+    ranges = np.linalg.norm(truth - anchors[which], axis=1) + 0.1 * random.normal(size=rows)
+    ranges += 0.2 * times * (kind == "clock")
+    told = {"moved": anchors + np.eye(5)[2][:, None] * (6, -8), "names": anchors[[0, 2, 1, 3, 4]]}
+    return KitLog(
+        names=tuple("abcde"),
+        anchors=told.get(kind, anchors),
+        plane=None,
+        times=times,
+        anchor=which,
+        ranges=ranges,
+        sigma=None,
+        lines=np.arange(rows) + 2,
+        missing=0,
+        unknown=(),
+        odometry=None,
+        truth=np.column_stack([times, truth]),
+    )
+
+
+@pytest.mark.kin(1)
+@pytest.mark.parametrize("kind", ["moved", "names", "line", "targets", "clock"])
+def test_what_a_log_cannot_tell_is_told(kind):
+    found = locate_log(simulated(kind, 2000 if kind == "targets" else 400))
+    text, errors = path_text(found), found.errors(found.path.positions)
+    if kind in ("moved", "names"):
+        assert set(found.choice.moved) == {"moved": {"c"}, "names": {"b", "c"}}[kind]
+        assert errors["rmse"] < 0.3
+        assert found.coverage() > 0.75
+        sentence = {"moved": "Anchor c does not stand", "names": "are exchanged in one of"}[kind]
+        assert sentence in text
+    if kind == "line":
+        assert found.doubts.axes.tolist() == [False, True]
+        assert "The anchors lie in or near one line" in text
+        assert np.isinf(found.ellipses(np.arange(3))[0]).all()
+        assert np.isfinite(found.deviations(np.arange(3))[:, 0]).all()
+    if kind == "targets":
+        assert found.doubts.rows.all()
+        assert "They may be of several targets" in text
+    if kind == "clock":
+        assert "try --clock" in text
 
 
 def test_latitudes_and_longitudes_are_places_in_a_plane(tmp_path):

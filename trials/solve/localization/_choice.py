@@ -2,8 +2,8 @@
 
 A richer model is taken if its evidence, the logarithm of the likelihood of all ranges, exceeds that
 of the simpler one by more than half the logarithm of the number of ranges for each number that it
-adds, as in the Bayesian information criterion. Offsets and slow errors of anchors need no choice:
-where there are none, the path finds them to be small.
+adds, as in the Bayesian information criterion. Of a long log pieces alone decide. Offsets and slow
+errors of anchors need no choice: where there are none, the path finds them to be small.
 
 Where an anchor is suspected (`_survey`), the path of all anchors with its place mended is one more
 model.
@@ -18,6 +18,7 @@ import jax
 import numpy as np
 
 from fedjax_admm.direct import PathEstimate, dead_reckoning, locate_path
+from fedjax_admm.direct._paths import pieces
 from fedjax_admm.trials.solve.localization._survey import (
     exchanged,
     relocated,
@@ -29,6 +30,7 @@ from fedjax_admm.trials.tables._kits import KitLog
 VELOCITY = "nearly constant velocity"
 ODOMETRY = "odometry"
 CLOCKWISE = "odometry with clockwise turns"
+_LONG = 20_000  # ranges
 _FLAT = 0.2  # share of the anchors' extent: of a flatter set the mirror image is tried
 _EXPLAINED = 0.5  # share of the motion that an odometer leaves unexplained: more contradicts it
 
@@ -53,13 +55,21 @@ def chosen_path(log: KitLog, *, clock: bool = False) -> Choice:
       log: of a kit.
       clock: whether the target's clock has an unknown offset.
     """
+    if len(log.ranges) <= _LONG:
+        return _chosen(log, clock)
+    taken = pieces(len(log.ranges))
+    rows = "times", "anchor", "ranges", "lines", *(["sigma"] if log.sigma is not None else [])
+    short = _chosen(replace(log, **{name: getattr(log, name)[taken] for name in rows}), clock)
+    whole = replace(log, anchors=short.log.anchors)
+    return replace(short, log=whole, path=_path(whole, short.motion, None, short.own_scales, clock))
+
+
+def _chosen(log: KitLog, clock: bool) -> Choice:
     margin = np.log(len(log.ranges)) / 2
     evidence: dict[str, float] = {}
 
     def fitted(log: KitLog, motion: str, start: Any = None, *, own: bool = False, **note: Any):
-        model = {"own_scales": own, "clock": clock, "start": start, **_motion(log, motion)}
-        rows = log.anchors, log.anchor, log.ranges, log.times
-        path = jax.tree.map(np.asarray, locate_path(*rows, sigma=log.sigma, **model))
+        path = _path(log, motion, start, own, clock)
         told = "".join(f", {name} {value}" for name, value in note.items())
         evidence[f"{motion}{', own scales' * own}{told}"] = float(path.evidence)
         return Choice(log, path, motion, own, evidence)
@@ -104,6 +114,12 @@ def flat(log: KitLog) -> tuple[np.ndarray, float]:
 def _normal(directions: np.ndarray) -> np.ndarray:
     """Return a unit vector across the rows, (dim,)."""
     return np.linalg.svd(directions)[2][-1]
+
+
+def _path(log: KitLog, motion: str, start: Any, own: bool, clock: bool) -> PathEstimate:
+    model = {"own_scales": own, "clock": clock, "start": start, **_motion(log, motion)}
+    rows = log.anchors, log.anchor, log.ranges, log.times
+    return jax.tree.map(np.asarray, locate_path(*rows, sigma=log.sigma, **model))
 
 
 def _evidence(choice: Choice) -> float:
