@@ -41,9 +41,8 @@ CONSISTENT = math.erf(TUNING / math.sqrt(2))  # E[z huber'(z)] of a standard nor
 REJECTED = 5.0  # sigma: a larger residual counts for nothing
 MAD_TO_DEVIATION = 1.4826
 _SCALE_WIDTH = 0.014  # of the prior of c, a Cauchy distribution around 1
-_SCALE_DEVIATION = 0.02  # of c in the wide pass: that of the bulk of its prior
 _COMMON_DEVIATION = 4.0  # of the prior of m, in the deviations of a range's whole error
-_ANCHOR_DEVIATION = 0.05  # metres: of a surveyed place
+_ANCHOR_DEVIATION = 0.08  # metres: of a surveyed place, and of where the antenna's centre is
 _WIDTHS = {"memory": 1.0}  # of the priors of logarithms, where it is not 3
 _STRAY = 0.05  # share of ranges that say nothing, in the evidence
 
@@ -168,7 +167,7 @@ def chain_of(rows: Rows, states, theta, weights, *, wide: bool = False) -> Chain
         places = -here[:, :, None] * (ratio[:, None] * ways)[:, None]
         one = jnp.ones((number, 1), dtype)
         row = jnp.concatenate([row, distance[:, None], one, places.reshape(number, -1)], 1)
-        loose = _SCALE_DEVIATION * scale, _common_deviation(value) * offsets
+        loose = _scale_deviation(value["scale"]) * scale, _common_deviation(value) * offsets
         deviations += [jnp.stack(loose), jnp.full(count * dim, _ANCHOR_DEVIATION)]
     here = jnp.arange(row.shape[1])
     return Chain(

@@ -33,7 +33,7 @@ _SAME = 6.0  # deviations: closer candidates are one
 _BATCH = 1024  # windows at a time
 _MAD_TO_DEVIATION = 1.4826
 _GAP = 20.0  # times that locating a target once takes
-_SILENT = 1e3  # a range with such a scale of its error, in that of the median one, says nothing
+SILENT = 1e3  # a range with such a scale of its error, in that of the median one, says nothing
 
 
 def once(anchors: int, times: jax.Array) -> tuple[int, jax.Array, jax.Array]:
@@ -67,7 +67,7 @@ def started(anchors, which, ranges, relative, times, clock: bool) -> jax.Array:
     first = np.unique(np.minimum(np.arange(0, rows, hop), rows - width))
     taken = jnp.asarray(first[:, None] + np.arange(width))
     centre = first + width // 2
-    there = (part[taken] == part[centre][:, None]) & (relative < _SILENT)[taken]
+    there = (part[taken] == part[centre][:, None]) & (relative < SILENT)[taken]
     floor = 1e-4 * jnp.median(jnp.abs(ranges)) + 1e-9
     radius = jnp.max(kernels.safe_norm(anchors - jnp.mean(anchors, 0)[None]))
 
