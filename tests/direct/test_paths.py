@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 import fedjax_admm as fa
-from fedjax_admm.direct import dead_reckoning, locate_path
+from fedjax_admm.direct import dead_reckoning, locate_path, rough_path
 from fedjax_admm.direct._chains import Chain, filtered, smoothed
 from fedjax_admm.direct._ranging import Rows, innovations
 
@@ -227,6 +227,12 @@ def test_an_odometer_makes_the_path_better():
     assert errors[0] < 0.7 * errors[1]
     lengths = np.linalg.norm(with_it.headings, axis=1)
     np.testing.assert_allclose(lengths, 1, atol=0.1)
+
+
+def test_windows_are_near_the_path_among_outliers():
+    which, ranges, times, truth, *_ = driven(offsets=0 * OFFSETS, scale=1.0, outliers=0.1)
+    found = np.asarray(rough_path(ANCHORS, which, ranges, times))
+    assert np.quantile(np.linalg.norm(found - truth, axis=1), 0.9) < 4
 
 
 def test_known_offsets_and_scale_stay():

@@ -18,7 +18,6 @@ import jax
 import numpy as np
 
 from fedjax_admm.direct import PathEstimate, dead_reckoning, locate_path
-from fedjax_admm.direct._paths import pieces
 from fedjax_admm.trials.solve.localization._survey import (
     exchanged,
     relocated,
@@ -30,7 +29,8 @@ from fedjax_admm.trials.tables._kits import KitLog
 VELOCITY = "nearly constant velocity"
 ODOMETRY = "odometry"
 CLOCKWISE = "odometry with clockwise turns"
-_LONG = 20_000  # ranges
+_LONG = 20_000  # ranges: of more, pieces decide
+_PIECES, _PIECE = 8, 500
 _FLAT = 0.2  # share of the anchors' extent: of a flatter set the mirror image is tried
 _EXPLAINED = 0.5  # share of the motion that an odometer leaves unexplained: more contradicts it
 
@@ -57,7 +57,8 @@ def chosen_path(log: KitLog, *, clock: bool = False) -> Choice:
     """
     if len(log.ranges) <= _LONG:
         return _chosen(log, clock)
-    taken = pieces(len(log.ranges))
+    first = np.linspace(0, len(log.ranges) - _PIECE, _PIECES).astype(int)
+    taken = (first[:, None] + np.arange(_PIECE)).ravel()
     rows = "times", "anchor", "ranges", "lines", *(["sigma"] if log.sigma is not None else [])
     short = _chosen(replace(log, **{name: getattr(log, name)[taken] for name in rows}), clock)
     whole = replace(log, anchors=short.log.anchors)

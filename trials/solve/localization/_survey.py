@@ -10,11 +10,9 @@ from functools import partial
 from typing import Any
 
 import jax
-import jax.numpy as jnp
 import numpy as np
 
-from fedjax_admm.direct import PathEstimate, locate_centrally
-from fedjax_admm.direct._starts import started
+from fedjax_admm.direct import PathEstimate, locate_centrally, rough_path
 from fedjax_admm.problems import localization
 from fedjax_admm.trials.tables._kits import KitLog
 
@@ -73,9 +71,7 @@ def relocated(log: KitLog, name: str, path: PathEstimate) -> KitLog:
 
 def _misfit(log: KitLog, clock: bool) -> Any:
     """Return by how much each range misses that of the places of windows, (rows,), metres."""
-    sigma = np.ones(len(log.ranges)) if log.sigma is None else log.sigma / np.median(log.sigma)
-    given = log.ranges, sigma, log.times - log.times[0]
-    anchors, which = jnp.asarray(log.anchors), jnp.asarray(log.anchor, jnp.int32)
-    places = np.asarray(started(anchors, which, *map(jnp.asarray, given), clock=clock))
+    rows = log.anchors, log.anchor, log.ranges, log.times
+    places = np.asarray(rough_path(*rows, sigma=log.sigma, clock=clock))
     error = log.ranges - np.linalg.norm(places - log.anchors[log.anchor], axis=1)
     return np.abs(error - np.median(error))
