@@ -66,7 +66,9 @@ def forget_what_was_imported(monkeypatch):
 def undrawn(monkeypatch):
     """Most of the time of so small a run is its figure's."""
     monkeypatch.setattr(
-        _running, "write_figure", lambda figure, results, out, _: (out / "figure.png").touch()
+        _running,
+        "write_figure",
+        lambda figure, results, out, *_, **__: (out / "figure.png").touch(),
     )
 
 
@@ -136,7 +138,7 @@ def test_plot_draws_again_with_a_changed_figure_and_says_so(
         f"Wrote {run}/figure.png, figure.pdf and figure.txt\n",
     )
     assert (run / "figure.png").stat().st_size > 10_000
-    monkeypatch.setattr(figures, "write_figure", lambda *drawn: None)
+    monkeypatch.setattr(figures, "write_figure", lambda *_, **__: None)
     write(tmp_path, FILE + "\n# another figure\n")
     told = command("plot", run, "--experiment", "my.py").out
     assert told.endswith(f"; {tmp_path}/my.py has changed since the run\n")

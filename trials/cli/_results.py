@@ -7,7 +7,7 @@ meanwhile: of an unfinished one the trials are read that it has so far.
 import dataclasses
 import shutil
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 
@@ -39,6 +39,10 @@ Drawn = Annotated[
     ),
 ]
 Replace = Annotated[bool, typer.Option("--overwrite", help="Replace that file.")]
+AsPublished = Annotated[
+    bool,
+    typer.Option("--as-published", help="The figures and tables as the paper prints them."),
+]
 
 
 def plot(
@@ -57,6 +61,7 @@ def plot(
     columns: Columns = None,
     bands: Bands = None,
     everything: Everything = False,
+    as_published: AsPublished = False,
     overwrite: Overwrite = False,
 ) -> None:
     """Redraw the figure from the stored results, or draw it from the trials so far."""
@@ -66,17 +71,19 @@ def plot(
     from fedjax_admm.trials.results import load
 
     results = load(folder, unfinished=True)
-    asked = {"style": style, "format": format, "columns": columns, "bands": bands}
+    asked: dict[str, Any] = {"style": style, "format": format, "columns": columns, "bands": bands}
+    owner = find_again(results.config, experiment)
+    asked["published"] = tuple(owner.printed().figures) if as_published else None
     look = figure_files(results.config, everything=everything, **asked)
     results = dataclasses.replace(results, config={**results.config, "figure": look.stored()})
-    owner = find_again(results.config, experiment)
-    figure = owner.draw(results)
+    drawn = owner.drawings(results)
     target = out or (folder if results.finished else folder / UNFINISHED)
     if out is not None:
         _check_no_run(out)
     argument = "folder" if out is None else "out"
     with store.locked(target, argument), store.staged(target) as stage:
-        write_figure(figure, results, stage, look)
+        for name, (figure, shown) in drawn.items():
+            write_figure(figure, shown, stage, look, name=name)
         store.publish(stage, target, overwrite=overwrite)
     changed = ""
     if owner.origin and owner.origin.digest != results.config.get("digest"):

@@ -25,6 +25,7 @@ from fedjax_admm.trials.cli._options import (
     real_number,
     whole,
 )
+from fedjax_admm.trials.cli._results import AsPublished
 
 
 def run(
@@ -51,6 +52,7 @@ def run(
     columns: Columns = None,
     bands: Bands = None,
     everything: Everything = False,
+    as_published: AsPublished = False,
     x64: Annotated[bool, typer.Option("--x64", help="Compute in float64.")] = False,
     devices: Annotated[
         int | None,
@@ -104,6 +106,7 @@ def run(
         devices_per_trial=devices_per_trial,
         memory=as_bytes(memory),
         figure=figure_files(**drawn) if asked else None,
+        as_published=as_published or None,
     )
     environment.prepare(x64=x64, cache=not no_cache, devices=devices, start=False)
     with environment.starting():

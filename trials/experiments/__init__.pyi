@@ -28,3 +28,4 @@ from fedjax_admm.trials.experiments._methods import (
     recorded_rounds as recorded_rounds,
     recording_interval as recording_interval,
 )
+from fedjax_admm.trials.experiments._published import Published as Published

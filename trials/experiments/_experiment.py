@@ -33,6 +33,7 @@ from fedjax_admm.trials.experiments._names import (
     check_metric_names,
     check_name,
 )
+from fedjax_admm.trials.experiments._published import Published, titled
 from fedjax_admm.trials.results import MESSAGES, NONFINITE_ROUND
 
 if TYPE_CHECKING:
@@ -132,6 +133,7 @@ class Experiment:
     details: Callable[[Settings, int, jax.Array], dict[str, jax.Array]] | None = None
     # What has to be said with every result, such as what is private: (settings, rounds) -> text
     statement: Callable[[Settings, int], str] | None = None
+    published: Published | None = None  # what its paper prints; None where that has no such figure
     x64: bool = False  # whether float32 is not enough
     origin: Origin | None = None  # `find` fills it in; None for this package's own
 
@@ -159,8 +161,11 @@ class Experiment:
         """Return the figure of results: of the methods in `shown` alone, unless all are asked for.
 
         Of an unfinished run whose figure shows more than metrics, which comes with its end, it is
-        the usual one.
+        the usual one. Of a run as published it is the first figure of the paper.
         """
+        chosen = figures.figure_files(results.config).published
+        if chosen and self.published is not None:
+            return self.published.draw(self, results, chosen[0])
         if self.details is not None and not (results.finished or results.details):
             return _usual_figure(results)
         try:
@@ -174,6 +179,24 @@ class Experiment:
                 remedy="repair it and draw the results that are there with `fedjax-admm plot DIR "
                 f"--experiment {shlex.quote(self.origin.asked)}`",
             ) from error
+
+    def drawings(self, results: "Results") -> "dict[str, tuple[Figure, Results]]":
+        """Return the figures that results ask for by name, and the results as they are titled."""
+        names = figures.figure_files(results.config).published
+        if not names:
+            return {"figure": (self.draw(results), results)}
+        draw = self.printed().draw
+        return {name: (draw(self, results, name), titled(results, name)) for name in names}
+
+    def printed(self) -> Published:
+        """Return what the paper prints."""
+        if self.published is None:
+            raise InputError(
+                f"cannot be had of {self.name}, which is no figure or table of its paper",
+                argument="as_published",
+                value=self.name,
+            )
+        return self.published
 
     def defaults(self) -> dict[str, Any]:
         """Return every setting with its default, the sweep's values included."""

@@ -20,6 +20,7 @@ from fedjax_admm.trials import figures
 from fedjax_admm.trials.experiments._catalogue import texts
 from fedjax_admm.trials.experiments._experiment import Experiment, Settings, Sweep, setting_at
 from fedjax_admm.trials.experiments._methods import DirectMethod, SolverMethod
+from fedjax_admm.trials.experiments._published import Published
 
 SHOWN = ("FSMDM", "FSMDM tuned", "DSRL 16 k^-0.5", "DSRL 100 k^-1", "centralised")
 """What figures show where numbers are swept: all but steps that nobody has tuned."""
@@ -86,6 +87,14 @@ _experiment = partial(
 _sweep_figure = partial(figures.sweep_figure, metric="error", share="failure", heavy=True)
 _SCALE = "scale of the Cauchy noise (m)"
 
+
+def _printed(name: str, methods: dict[str, str], **look: Any) -> Published:
+    """Return a figure of the paper: its error, with its two methods; the step of DSRL is ours."""
+    panel = {"metric": "error", "methods": {**methods, "DSRL": "DSRL 16 k^-0.5"}, **look}
+    figure = partial(figures.printed_figure, panels=[panel], labels={"error": "RMSE (m)"})
+    return Published(figures={name: figure})
+
+
 EXPERIMENTS = (
     _experiment(
         **TEXTS["fsmdm-outliers"],
@@ -97,6 +106,7 @@ EXPERIMENTS = (
         problem=_outlier_problem,
         shown=SHOWN,
         figure=partial(_sweep_figure, floor=1e-2),
+        published=_printed("figure-1", {"FSMDM": "FSMDM"}),
     ),
     _experiment(
         **TEXTS["fsmdm-cauchy"],
@@ -104,6 +114,7 @@ EXPERIMENTS = (
         problem=_cauchy_problem,
         shown=SHOWN,
         figure=partial(_sweep_figure, floor=1e-1),
+        published=_printed("figure-2", {"FSMDM": "FSMDM"}),
     ),
     _experiment(
         **TEXTS["fsmdm-omega"],
@@ -124,6 +135,12 @@ EXPERIMENTS = (
             f"{name}{ends}" for name in ("FSMDM", "FSMDM tuned") for ends in LOCAL.values()
         ),
         figure=partial(figures.curve_figure, metric="error", heavy=True),
+        published=_printed(
+            "figure-3",
+            {f"FSMDM, local updates: {n}": f"FSMDM{ends}" for n, ends in LOCAL.items()},
+            against="rounds",
+            log="y",
+        ),
     ),
     _experiment(
         **TEXTS["fsmdm-asynchrony"],

@@ -29,6 +29,11 @@ from fedjax_admm.trials.figures._lines import (
 from fedjax_admm.trials.figures._messages import (
     bits_figure as bits_figure,
 )
+from fedjax_admm.trials.figures._printed import (
+    printed_clouds as printed_clouds,
+    printed_figure as printed_figure,
+    printed_table as printed_table,
+)
 from fedjax_admm.trials.figures._saving import (
     picture_format as picture_format,
     save_figure as save_figure,

@@ -75,6 +75,7 @@ class FigureFiles:
     formats: tuple[str, ...] = ("png", "pdf")
     bands: str | None = None  # one of `BANDS`; None: as the figure is drawn by itself
     everything: bool = False  # all methods and panels, not the finding's alone
+    published: tuple[str, ...] = ()  # names of figures as a paper prints them, in place of "figure"
 
     def __post_init__(self) -> None:
         """Check the names; formats are a tuple, each once."""
@@ -85,11 +86,13 @@ class FigureFiles:
                 reason = f"must be of {listed(FORMATS)}, with commas between, but it holds"
                 raise InputError(f"{reason} {one_line(kind)}", argument="format", value=kind)
         object.__setattr__(self, "formats", tuple(dict.fromkeys(self.formats)))
+        object.__setattr__(self, "published", tuple(self.published))
 
     @property
     def names(self) -> list[str]:
-        """What the files are called, the caption last."""
-        return [f"figure.{kind}" for kind in (*self.formats, CAPTION)]
+        """What the files are called; the caption of a figure comes after its pictures."""
+        figures = self.published or ("figure",)
+        return [f"{name}.{kind}" for name in figures for kind in (*self.formats, CAPTION)]
 
     @property
     def look(self) -> FigureStyle:
@@ -98,7 +101,8 @@ class FigureFiles:
 
     def stored(self) -> dict[str, Any]:
         """Return what config.json holds of it."""
-        return {**asdict(self), "formats": list(self.formats)}
+        fields = {**asdict(self), "formats": list(self.formats), "published": list(self.published)}
+        return {name: value for name, value in fields.items() if name != "published" or value}
 
     def words(self) -> list[str]:
         """Return the words of a command that ask for it; none for what is usual."""
@@ -106,7 +110,8 @@ class FigureFiles:
         usual = {**asdict(FigureFiles()), "format": "png,pdf"}
         names = ("style", "columns", "format", "bands")
         words = [(f"--{name}", str(asked[name])) for name in names if asked[name] != usual[name]]
-        return [*(word for pair in words for word in pair), *["--all"] * self.everything]
+        flags = {"--all": self.everything, "--as-published": bool(self.published)}
+        return [*(word for pair in words for word in pair), *(f for f, on in flags.items() if on)]
 
 
 def figure_files(

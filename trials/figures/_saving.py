@@ -58,7 +58,9 @@ def save_figure(
         files.write_text(folder / f"{name}.{CAPTION}", caption)
 
 
-def write_figure(figure: "Figure", results: Results, folder: Path, chosen: FigureFiles) -> None:
+def write_figure(
+    figure: "Figure", results: Results, folder: Path, chosen: FigureFiles, name: str = "figure"
+) -> None:
     """Write the figure of a run in the formats and the style that are asked for, and its caption.
 
     Args:
@@ -66,9 +68,10 @@ def write_figure(figure: "Figure", results: Results, folder: Path, chosen: Figur
       results: what it shows.
       folder: where the files go.
       chosen: which files they are.
+      name: of the files.
     """
     caption = figure_caption(figure, results)
-    save_figure(figure, folder, formats=chosen.formats, style=chosen.look, caption=caption)
+    save_figure(figure, folder, name, formats=chosen.formats, style=chosen.look, caption=caption)
 
 
 def save_picture(figure: "Figure", path: Path) -> None:

@@ -33,6 +33,7 @@ class Request:
     devices_per_trial: int | None = None  # over which each trial's clients are spread
     memory: int | None = None  # bytes that a device may take
     figure: FigureFiles | None = None  # which files of the figure are written
+    as_published: bool | None = None  # as the paper: its figures, and the settings that they need
 
 
 def configuration(experiment: Experiment, request: Request) -> dict[str, Any]:
@@ -78,6 +79,7 @@ def configuration(experiment: Experiment, request: Request) -> dict[str, Any]:
         "x64": jax.dtypes.canonicalize_dtype("float64") == "float64",
         "quick": bool(request.quick),
         "figure": (request.figure or FigureFiles()).stored(),
+        "as_published": bool(request.as_published),
         "traffic": {name: sizes and sizes._asdict() for name, sizes in traffic.items()},
         "versions": {
             "fedjax-admm": installed_version("fedjax-admm"),

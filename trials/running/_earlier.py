@@ -111,6 +111,7 @@ def continued(experiment: Experiment, request: Request, earlier: Mapping[str, An
         name: earlier[name] for name in ("trials", "rounds", "seed", "quick", "devices_per_trial")
     }
     usual |= {"batch": earlier["width"], "figure": figure_files(earlier)}
+    usual |= {"as_published": earlier.get("as_published")}
     usual |= {} if earlier["partitioned"] else {"devices": 1}
     usual = {name: value for name, value in usual.items() if getattr(request, name) is None}
     settings = dict(request.settings or {})

@@ -27,7 +27,7 @@ from fedjax_admm.trials.engine import (
     planned,
 )
 from fedjax_admm.trials.experiments import Experiment
-from fedjax_admm.trials.figures import PICTURES, figure_files, write_figure
+from fedjax_admm.trials.figures import PICTURES, FigureFiles, figure_files, write_figure
 from fedjax_admm.trials.results import ARRAYS, SUMMARY, Results, collected, load
 from fedjax_admm.trials.running._configuration import (
     Request,
@@ -95,10 +95,14 @@ def run_locked(
 ) -> Results | None:
     """Do what `run_experiment` does in a folder that `hosts.locked` gave."""
     started = time.perf_counter()
-    look = partial(earlier_run, experiment, request, out, resume=resume, overwrite=overwrite)
-    earlier = hosts.from_first(look)
+    find = partial(earlier_run, experiment, request, out, resume=resume, overwrite=overwrite)
+    earlier = hosts.from_first(find)
     if earlier is not None:
         request = continued(experiment, request, earlier)
+    if request.as_published:
+        printed = experiment.printed()
+        look = replace(request.figure or FigureFiles(), published=tuple(printed.figures))
+        experiment, request = printed.run(experiment), replace(request, figure=look)
     config = configuration(experiment, request)
     with _renamed({"clients": "devices_per_trial"}):
         mesh = default_mesh(request.devices, config["devices_per_trial"])
@@ -175,23 +179,32 @@ def _write(
     with store.staged(out) as stage:
         results.save(stage)
         try:
-            figure = experiment.draw(results)
+            drawn = experiment.drawings(results)
         except InputError as error:
             failure = error
         else:
-            write_figure(figure, results, stage, figure_files(config))
+            for name, (figure, shown) in drawn.items():
+                write_figure(figure, shown, stage, figure_files(config), name=name)
         seconds = outcome.seconds._asdict() | {"total": time.perf_counter() - started}
         seconds = {name: round(value, 3) for name, value in seconds.items()}
         config = store.publish(
             stage,
             out,
             {**config, "seconds": seconds, "status": "finished"},
-            stale=[name for name in PICTURES if not (stage / name).exists()],
+            stale=[name for name in _pictures(out) if not (stage / name).exists()],
             inputs=inputs_of(experiment, request),
         )
     if failure is not None:
         raise failure
     return replace(results, config=config)
+
+
+def _pictures(out: Path) -> list[str]:
+    """Return the pictures and captions of figures that the run in a folder has listed."""
+    listed = store.read_config(out).get("files", ())
+    return [
+        name for name in listed if Path(name).suffix in {Path(each).suffix for each in PICTURES}
+    ]
 
 
 def summary(results: Results, folder: str) -> str:

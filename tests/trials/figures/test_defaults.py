@@ -11,9 +11,9 @@ from fedjax_admm.trials.figures._style import WIDEST
 from tests.trials.results.made import made
 
 
-def results_of(name, **config):
+def results_of(name, experiment=None, **config):
     """Return made results of an experiment at its defaults, with all its methods and metrics."""
-    experiment = find(name)
+    experiment = experiment or find(name)
     methods, sweep = experiment.method_names(), experiment.sweep.values
     results = made(
         np.linspace(0.2, 0.9, len(sweep))[:, None, None],
