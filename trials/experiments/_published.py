@@ -55,7 +55,13 @@ class Published:
 
 
 def titled(results: "Results", name: str) -> "Results":
-    """Return results whose figure says in its title which one of the paper it is."""
-    number = name.replace("-", " ").capitalize()
-    config = {**results.config, "title": f"{number} as published: {results.config['title']}"}
+    """Return results whose figure says in its title which one of the paper it is.
+
+    A name such as "figure-1-consensus" is that of what we add to Figure 1.
+    """
+    kind, number, *ours = name.split("-")
+    said = [*ours, "beside", kind.capitalize()] if ours else [kind]
+    words = " ".join([*said, number, "as published"])
+    title = f"{words[:1].upper()}{words[1:]}: {results.config['title']}"
+    config = {**results.config, "title": title}
     return replace(results, config=config | {"verdict": ""})

@@ -21,6 +21,7 @@ from fedjax_admm.trials import figures
 from fedjax_admm.trials.experiments._catalogue import texts
 from fedjax_admm.trials.experiments._experiment import Experiment, Settings, Sweep
 from fedjax_admm.trials.experiments._methods import AdaptedMethod, SolverMethod
+from fedjax_admm.trials.experiments._published import Published
 
 SENT = {
     "numbers_up": "numbers sent towards the cloud",
@@ -40,6 +41,7 @@ SETTINGS = {
     "dim": 25,
 }
 SNR = Sweep("snr", "SNR (dB)", (20.0, -20.0))
+PRINTED_SNR = -20.0
 
 
 def _phase_problem(settings: Settings, snr: jax.Array, key: jax.Array) -> problems.PhaseRetrieval:
@@ -198,6 +200,21 @@ def _personal_methods(settings: Settings, swept: jax.Array) -> dict[str, Any]:
     }
 
 
+def _printed(number: int, methods: dict[str, str], legend_title: str = "") -> Published:
+    """Return a figure of the paper, and how far its clients are from consensus there."""
+    panel = {"against": "rounds", "at": PRINTED_SNR, "title": f"SNR {PRINTED_SNR:g} dB"}
+    trees = {label: name for label, name in methods.items() if name.startswith("HFSAD")}
+    shown = {
+        f"figure-{number}": {**panel, "metric": "error", "methods": methods, "log": "y"},
+        f"figure-{number}-consensus": {**panel, "metric": "disagreement", "methods": trees},
+    }
+    draw = partial(figures.printed_figure, legend_title=legend_title)
+    return Published(
+        figures={name: partial(draw, panels=[each]) for name, each in shown.items()},
+        changes={"sweep": replace(SNR, values=(PRINTED_SNR,))},
+    )
+
+
 TEXTS = texts(__file__)
 _experiment = partial(
     Experiment,
@@ -219,13 +236,29 @@ EXPERIMENTS: Sequence[Experiment] = (
             *("HFSAD 10 passes", "Subgradient 0.99^k", "Subgradient 0.98^k"),
             *("Subgradient 1 k^-0.5", "Subgradient 0.1 k^-0.5", "Subgradient Polyak (oracle)"),
         ),
+        published=_printed(
+            1, {"HFSAD": "HFSAD 10 passes", "Sub, steps 0.98^k (ours)": "Subgradient 0.98^k"}
+        ),
     ),
-    _experiment(**TEXTS["hfsad-passes"], methods=_pass_methods),
+    _experiment(
+        **TEXTS["hfsad-passes"],
+        methods=_pass_methods,
+        published=_printed(
+            2,
+            {f"{n}": f"HFSAD {n} pass{'es' * (n > 1)}" for n in (1, 5, 10, 20)},
+            "local updates per round",
+        ),
+    ),
     _experiment(
         **TEXTS["hfsad-asynchrony"],
         methods=_asynchronous_methods,
         rounds=2000,
         quick={"trials": 10, "rounds": 200},
+        published=_printed(
+            3,
+            {f"{p:g}": f"HFSAD active {p:g}" for p in (0.3, 0.5, 0.7, 1.0)},
+            "probability of taking part",
+        ),
     ),
     _experiment(
         **TEXTS["hfsad-variants"],

@@ -35,8 +35,10 @@ def test_every_printed_figure_is_drawn(name):
     for kind, draw in PRINTED[name].published.figures.items():
         assert kind.partition("-")[0] in ("figure", "table")
         figure = experiment.published.draw(experiment, results, kind)
-        number = kind.replace("-", " ").capitalize()
-        assert figure.get_suptitle().replace("\n", " ").startswith(f"{number} as published: "), draw
+        word, number, *ours = kind.split("-")
+        said = f"{word.capitalize()} {number} as published: "
+        said = f"Consensus beside {said}" if ours else said
+        assert figure.get_suptitle().replace("\n", " ").startswith(said), draw
         assert figure.get_figwidth() <= figures._style.WIDEST + 2
         for axes in figure.axes:
             lines = {str(line.get_label()) for line in axes.lines}
