@@ -30,8 +30,8 @@ class Published:
 
         The findings of an experiment are about its default run.
         """
-        changed = set(self.changes) - {"trials"}
-        return replace(experiment, **self.changes, **({"findings": ""} if changed else {}))
+        changes = {**self.changes, "findings": ""} if self.changes else {}
+        return replace(experiment, **changes)
 
     def draw(self, experiment: "Experiment", results: "Results", name: str) -> "Figure":
         """Return a figure or a table by its name, which its title says.

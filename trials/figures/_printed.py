@@ -40,8 +40,7 @@ def printed_figure(
       columns: panels in a row, at most.
       **shared: which axes are shared, as `Figure.subplots` takes it.
     """
-    config = {**results.config, "metrics": {**results.config["metrics"], **(labels or {})}}
-    results = replace(results, config=config)
+    results = _relabelled(results, labels)
     lines = [_lines_of(results, dict(panel)) for panel in panels]
     styles = _style.distinct_styles(dict.fromkeys(label for panel in lines for label in panel))
     across = min(len(panels), columns)
@@ -53,6 +52,12 @@ def printed_figure(
             _lines.draw(axes, results, styles=styles, named={label: name}, row=row, **look)
         _style.logarithmic(axes, panel.get("log", ""))
     return _style.finish(figure, results, legend_title=legend_title)
+
+
+def _relabelled(results: Results, labels: Mapping[str, str] | None) -> Results:
+    """Return results whose metrics are called as in the paper."""
+    metrics = {**results.config["metrics"], **(labels or {})}
+    return replace(results, config={**results.config, "metrics": metrics})
 
 
 def _lines_of(results: Results, panel: dict[str, Any]) -> dict[str, tuple[str, int]]:
@@ -87,6 +92,7 @@ def printed_table(
     rows: Mapping[str, str],
     metrics: Mapping[str, float],
     printed: Mapping[str, Sequence[str]],
+    labels: Mapping[str, str] | None = None,
     at: float | None = None,
 ) -> "Figure":
     """Draw a table of the last record: means over trials beside what the paper prints.
@@ -96,8 +102,10 @@ def printed_table(
       rows: what the paper calls a method -> method.
       metrics: metric -> the unit of its numbers, 0.01 for per cent; a column each.
       printed: what the paper calls a method -> its printed cells, one per metric.
+      labels: metric -> what the paper calls it, with its unit.
       at: the swept value, the last one if it is None.
     """
+    results = _relabelled(results, labels)
     row = row_at(results, at)
     cells = []
     for label, name in rows.items():
@@ -136,7 +144,7 @@ def printed_clouds(
     clouds: Mapping[str, np.ndarray],
     names: tuple[str, str],
     columns: int = 3,
-    dense: bool = False,
+    dense: str = "",
 ) -> "Figure":
     """Draw a panel for each cloud of models, on common axes.
 
@@ -145,7 +153,8 @@ def printed_clouds(
       clouds: title -> models, shape (nodes, dim); their first two entries are drawn.
       names: of these two entries.
       columns: panels in a row, at most.
-      dense: whether the colour of a model says how many others are near to it.
+      dense: what the others are called of which the colour of a model says how many are near;
+        without it all models have one colour.
     """
     across = min(len(clouds), columns)
     shape = -(-len(clouds) // across), across
@@ -160,7 +169,8 @@ def printed_clouds(
             look = {"c": np.sum(apart < near, axis=1), "cmap": "viridis", "vmin": 1}
         points = axes.scatter(*pairs.T, s=10, alpha=0.8, **look)
         if dense:
-            label = f"stations nearer than {near:.2g}"
+            label = f"{dense} nearer than {near:.2g}"
             figure.colorbar(points, ax=axes, label=label)
         axes.set(title=title, xlabel=names[0], ylabel=names[1])
+        axes.locator_params(nbins=5)
     return _style.finish(figure, results)

@@ -25,7 +25,9 @@ DETAILS = {
 def published_results(name):
     """Return an experiment as it runs as published, and made results of such a run."""
     printed = PRINTED[name].published.run(PRINTED[name])
-    experiment, results = results_of(name, experiment=printed, as_published=True)
+    experiment, results = results_of(
+        name, experiment=printed, as_published=True, settings=printed.defaults()
+    )
     return experiment, dataclasses.replace(results, details=results.details | DETAILS.get(name, {}))
 
 

@@ -44,6 +44,7 @@ sum of the pixels change little; at 3, hidden units die.
 """
 
 from dataclasses import KW_ONLY, dataclass, replace
+from functools import partial
 from itertools import product
 from typing import TYPE_CHECKING, Any
 
@@ -62,6 +63,7 @@ from fedjax_admm.trials import figures
 from fedjax_admm.trials.experiments._catalogue import texts
 from fedjax_admm.trials.experiments._experiment import Experiment, Settings, Sweep, whole
 from fedjax_admm.trials.experiments._methods import Method, SolverMethod
+from fedjax_admm.trials.experiments._published import Published
 from fedjax_admm.trials.experiments.nfl._training import ConvergingTraining, Training
 from fedjax_admm.trials.results import NONFINITE_ROUND, Results, summarize
 from fedjax_admm.trials.tables._digits import (
@@ -399,6 +401,20 @@ EXPERIMENTS = (
             "numbers_down": "numbers sent down (networks of the largest width)",
         },
         figure=accuracy_figure,
+        published=Published(
+            figures={
+                "table-2": partial(
+                    figures.printed_table,
+                    rows={"Algorithm 1": ALGORITHM_1, "aggregated": EARLY},
+                    metrics={"train": 0.01, "validation": 0.01},
+                    printed={
+                        label: [str(PRINTED[name][kind]) for kind in ("train", "validation")]
+                        for label, name in {"Algorithm 1": ALGORITHM_1, "aggregated": EARLY}.items()
+                    },
+                    at=1.0,
+                )
+            }
+        ),
         settings={
             "data": "",
             "embedding": "pca",

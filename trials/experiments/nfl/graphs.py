@@ -11,7 +11,7 @@ they see and in how strong the noise is, so that all differences are paired.
 from collections.abc import Mapping, Sequence
 from dataclasses import field, replace
 from functools import partial
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import jax
 import jax.numpy as jnp
@@ -20,6 +20,7 @@ import numpy as np
 from fedjax_admm import graphs, penalties
 from fedjax_admm._checks import count, default_float, number, one_of
 from fedjax_admm._pytrees import pytree_dataclass
+from fedjax_admm._run._rounds import run
 from fedjax_admm.direct import cluster_oracle, local_models, pooled_model
 from fedjax_admm.graphs import Graph
 from fedjax_admm.kernels import safe_norm
@@ -27,8 +28,9 @@ from fedjax_admm.problems import Networked
 from fedjax_admm.solvers import fed_avg, fed_avg_prox, ifca
 from fedjax_admm.trials import figures
 from fedjax_admm.trials.experiments._catalogue import texts
-from fedjax_admm.trials.experiments._experiment import Experiment, Settings, Sweep
+from fedjax_admm.trials.experiments._experiment import Experiment, Settings, Sweep, trial_keys
 from fedjax_admm.trials.experiments._methods import Method, SolverMethod
+from fedjax_admm.trials.experiments._published import Published
 from fedjax_admm.trials.experiments.nfl._networks import (
     SENT,
     ByRule,
@@ -41,6 +43,10 @@ from fedjax_admm.trials.experiments.nfl._networks import (
     gtv_solver,
     view_of,
 )
+from fedjax_admm.trials.results import Results
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
 
 METRICS = {
     "error": "mean squared distance to the true models",
@@ -238,6 +244,56 @@ def _star_methods(settings: Settings, factor: jax.Array) -> dict[str, Any]:
     }
 
 
+def _star_models(settings: Settings, rounds: int, key: jax.Array) -> dict[str, jax.Array]:
+    """Return the first trial's models of the network lasso and the couplings, by the sweep."""
+    problem_key, method_key = trial_keys(key)
+
+    def at(factor: jax.Array) -> dict[str, jax.Array]:
+        drawn = _star_problem(settings, factor, problem_key)
+        method = _star_methods(settings, factor)["nLasso"]
+        problem, solver, run_key = method.posed(drawn, method_key, rounds)
+        return {"models": run(solver, problem, run_key, rounds=rounds).estimate, "lam": solver.lam}
+
+    return jax.vmap(at)(jnp.asarray(settings["factor"], default_float()))
+
+
+# --- as published ---
+
+
+def _star_figure(results: Results) -> "Figure":
+    """Draw the nodes' models, a panel per coupling."""
+    couplings = zip(results.detail("lam", 1), results.sweep, strict=True)
+    titles = [f"lambda {lam:.3g}, {factor:g} x critical" for lam, factor in couplings]
+    clouds = dict(zip(titles, results.detail("models", 3), strict=True))
+    return figures.printed_clouds(results, clouds=clouds, names=("first entry", "second entry"))
+
+
+def _star_drawing(results: Results) -> "Figure":
+    """Draw the graph."""
+    figure = figures.blank_figure(5, 5)
+    axes = figure.subplots()
+    nodes = results.config["settings"]["nodes"]
+    angles = 2 * np.pi * np.arange(nodes) / (nodes - 1)
+    places = np.stack([np.cos(angles), np.sin(angles)], 1)
+    places[0] = 0  # the centre
+    graphs.star(nodes).plot(positions=places, axes=axes)
+    axes.axis("off")
+    return figures.finish(figure, results)
+
+
+def _by_penalty(views: Mapping[str, str]) -> partial:
+    """Return what draws a panel per penalty, with a curve for each of some views by its label."""
+    look = {"metric": "error", "bands": "deviations", "log": "y"}
+    panels = [
+        {**look, "title": each, "methods": {k: f"{each}, {view}" for k, view in views.items()}}
+        for each in PENALTIES
+    ]
+    return partial(figures.printed_figure, panels=panels, labels=LABELS, sharey=True)
+
+
+LABELS = {"error": "MSE (40)"}
+PRINTED_TABLE = {"Algorithm 1": ["8.74e-07"], "IFCA": ["8.04e-07"], "FedAvg": ["117.09"]}
+
 TEXTS = texts(__file__)
 _experiment = partial(
     Experiment,
@@ -257,6 +313,7 @@ P_OUT = Sweep(
     "probability of an edge between clusters",
     (0.01, 0.05, 0.1, 0.15, 0.2, 0.25, 0.3, 0.4, 0.5, 0.6),
 )
+FACTOR = Sweep("factor", "coupling over its critical value", (0.5, 0.9, 0.99, 1.01, 1.1, 2.0))
 
 EXPERIMENTS: Sequence[Experiment] = (
     _experiment(
@@ -266,6 +323,7 @@ EXPERIMENTS: Sequence[Experiment] = (
         methods=partial(_seen_methods, views=SHARES),
         settings=_BLOCKS,
         rounds=3000,
+        published=Published(figures={"figure-2": _by_penalty({each: each for each in SHARES})}),
     ),
     _experiment(
         **TEXTS["nfl-sbm-noise"],
@@ -273,6 +331,7 @@ EXPERIMENTS: Sequence[Experiment] = (
         problem=_block_problem,
         methods=partial(_seen_methods, views=NOISES),
         settings={**_BLOCKS, "share": 0.6},
+        published=Published(figures={"figure-3": _by_penalty({each: each for each in NOISES})}),
     ),
     _experiment(
         **TEXTS["nfl-table1"],
@@ -283,6 +342,21 @@ EXPERIMENTS: Sequence[Experiment] = (
         settings={"nodes": 50, "dim": 100, "samples": 10, "noise": 1e-3, "rate": 0.1},
         figure=partial(figures.methods_figure, metrics=("error", "label_error")),
         rounds=1000,
+        published=Published(
+            figures={
+                "table-1": partial(
+                    figures.printed_table,
+                    rows={
+                        "Algorithm 1": "GTV l1, as stated",
+                        "IFCA": "IFCA, 2 models",
+                        "FedAvg": "FedAvg (prox)",
+                    },
+                    metrics={"error": 1.0},
+                    printed=PRINTED_TABLE,
+                    labels=LABELS,
+                )
+            }
+        ),
     ),
     _experiment(
         **TEXTS["nfl-chain"],
@@ -292,10 +366,17 @@ EXPERIMENTS: Sequence[Experiment] = (
         problem=_chain_problem,
         methods=partial(_seen_methods, views=_SHARES_AND_NOISES, mocha=0.5),
         settings={"nodes": 100, "samples": 5, "lam": 0.1, "variant": "paper"},
+        published=Published(
+            figures={
+                "figure-4": _by_penalty({each: each for each in SHARES}),
+                "figure-5": _by_penalty({noise: f"0.6, {noise}" for noise in NOISES}),
+            },
+            changes={"trials": 5},
+        ),
     ),
     _experiment(
         **TEXTS["nfl-star"],
-        sweep=Sweep("factor", "coupling over its critical value", (0.5, 0.9, 0.99, 1.01, 1.1, 2.0)),
+        sweep=FACTOR,
         problem=_star_problem,
         methods=_star_methods,
         metrics={
@@ -305,5 +386,12 @@ EXPERIMENTS: Sequence[Experiment] = (
         },
         settings={"nodes": 50, "samples": 5, "dim": 2},
         rounds=1000,
+        published=Published(
+            figures={"figure-6": _star_drawing, "figure-7": _star_figure},
+            changes={
+                "details": _star_models,
+                "sweep": replace(FACTOR, values=(0.03, 0.1, 0.3, 0.9, 1.01, 2.0)),
+            },
+        ),
     ),
 )

@@ -8,7 +8,7 @@ distributed alike are neighbours. `fedjax-admm solve networked` does the same fo
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
-from functools import lru_cache
+from functools import lru_cache, partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -30,6 +30,7 @@ from fedjax_admm.trials.experiments._catalogue import texts
 from fedjax_admm.trials.experiments._data import data_file
 from fedjax_admm.trials.experiments._experiment import Experiment, Settings, Sweep, trial_keys
 from fedjax_admm.trials.experiments._methods import DirectMethod, Method, SolverMethod
+from fedjax_admm.trials.experiments._published import Published
 from fedjax_admm.trials.experiments.nfl._networks import SENT, gtv_solver
 from fedjax_admm.trials.results import Results
 from fedjax_admm.trials.tables._node_graphs import node_distances
@@ -40,6 +41,7 @@ if TYPE_CHECKING:
 
 FILE = "fmi_daily_temperature_2021.csv"
 _SHIPPED = Path(__file__).with_name(f"{FILE}.gz")  # CC BY 4.0, see the licence beside it
+COEFFICIENTS = ("coefficient of yesterday's maximum", "coefficient of today's minimum")
 SHOWN = 5.0  # the threshold of the paper's table, and of the scatter plot
 
 
@@ -259,9 +261,43 @@ def weather_figure(results: Results) -> "Figure":
                 "coupled", 2
             ),
         },
-        names=("coefficient of yesterday's maximum", "coefficient of today's minimum"),
+        names=COEFFICIENTS,
     )
 
+
+def _models_figure(results: Results) -> "Figure":
+    """Draw the stations' models, coupled ones on the left, with colours by their density."""
+    return figures.printed_clouds(
+        results,
+        clouds={
+            "lambda = 1/2": results.detail("coupled", 2),
+            "lambda = 0": results.detail("local", 2),
+        },
+        names=COEFFICIENTS,
+        dense="stations",
+    )
+
+
+_COUPLED = {"lambda = 1/2, nLasso": "GTV nLasso 0.5", "lambda = 1/2, l1": "GTV l1 0.5"}
+_ERROR: Any = {"metric": "error", "bands": "deviations", "methods": _COUPLED}
+PRINTED = Published(
+    figures={
+        "figure-8": partial(figures.printed_figure, panels=[_ERROR]),
+        "table-3": partial(
+            figures.printed_table,
+            rows={
+                **_COUPLED,
+                "lambda = 1/2, the code's training": "GTV l1 0.5, inexact",
+                "lambda = 0": "local",
+            },
+            metrics={"error": 1.0},
+            printed={**{each: ["5.16 (0.15)"] for each in _COUPLED}, "lambda = 0": ["6.59 (0.19)"]},
+            at=SHOWN,
+        ),
+        "figure-9": _models_figure,
+    },
+    changes={"trials": 5},
+)
 
 EXPERIMENTS: Sequence[Experiment] = (
     Experiment(
@@ -280,6 +316,7 @@ EXPERIMENTS: Sequence[Experiment] = (
         },
         settings={"features": 3, "validation": 0.33, "data": ""},
         figure=weather_figure,
+        published=PRINTED,
         shown=(
             *("local", "one pooled model", "GTV nLasso 0.05", "GTV nLasso 0.5", "GTV nLasso 5"),
             "GTV l1 0.5",
