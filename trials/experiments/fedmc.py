@@ -41,6 +41,7 @@ from fedjax_admm.trials.experiments._experiment import (
     whole,
 )
 from fedjax_admm.trials.experiments._methods import Method, SolverMethod, at_every_record
+from fedjax_admm.trials.experiments._published import Published
 
 FILES = {
     "ml-100k": "ml-100k/u.data",
@@ -271,6 +272,21 @@ def _round_time(method: Any, problem: MatrixCompletion, key: jax.Array, rounds: 
     return float(np.median(times)) / rounds
 
 
+PRINTED_PAIR = {"FedMC-ADMM": "FedMC-ADMM, beta 1e4 (paper)", "FedMAvg": "FedMAvg, paper"}
+
+
+def _printed_pair(settings: Settings, weight: ArrayLike) -> dict[str, Any]:
+    methods = _compared({**settings, "multiples": MULTIPLES}, weight)
+    return {name: methods[name] for name in PRINTED_PAIR.values()}
+
+
+def _printed(metrics: tuple[str, ...], legend_title: str = "", **look: Any) -> partial:
+    """Return what draws a figure of the paper: a panel per metric, two in a row."""
+    panels = [{"metric": each, **look} for each in metrics]
+    draw = figures.printed_figure
+    return partial(draw, panels=panels, legend_title=legend_title, columns=2)
+
+
 TEXTS = texts(__file__)
 _experiment = partial(
     Experiment,
@@ -295,6 +311,18 @@ EXPERIMENTS = (
         settings={**COMMON, "rank": 5, "validation": 0.1, "multiples": MULTIPLES},
         records=25,
         details=_timed(_compared, "weight"),
+        published=Published(
+            figures={
+                "figure-2": _printed(
+                    ("objective", "error"), methods=PRINTED_PAIR, against="rounds"
+                ),
+            },
+            changes={
+                "settings": {**COMMON, "shape": "ml-1m", "rank": 5},
+                "methods": _printed_pair,
+                "details": None,
+            },
+        ),
     ),
     _experiment(
         **TEXTS["fedmc-inner-steps"],
@@ -307,6 +335,20 @@ EXPERIMENTS = (
         ),
         settings={**COMMON, "rank": 5, "weight": 1e-6, "steps": STEPS},
         records=25,
+        published=Published(
+            figures={
+                "figure-3": _printed(
+                    ("objective", "error"),
+                    "inner steps N",
+                    methods={f"{steps:g}": f"inner steps, {steps:g}" for steps in STEPS},
+                    against="seconds",
+                ),
+            },
+            changes={
+                "sweep": Sweep("beta", "beta", (1e4,)),
+                "details": _timed(_step_methods, "beta"),
+            },
+        ),
     ),
     _experiment(
         **TEXTS["fedmc-regularisation"],
@@ -317,6 +359,18 @@ EXPERIMENTS = (
             metrics=("error", "objective", "nonzero_users", "nonzero_items"),
         ),
         settings={**COMMON, "rank": 5},
+        published=Published(
+            figures={
+                "figure-4": _printed(
+                    ("objective", "error", "nonzero_users", "nonzero_items"),
+                    "lambda",
+                    methods=["FedMC-ADMM, beta 10000"],
+                    each=True,
+                    against="seconds",
+                ),
+            },
+            changes={"records": 25, "details": _timed(_sparse_methods, "weight")},
+        ),
     ),
     _experiment(
         **TEXTS["fedmc-rank"],
