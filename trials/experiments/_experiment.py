@@ -191,11 +191,8 @@ class Experiment:
     def printed(self) -> Published:
         """Return what the paper prints."""
         if self.published is None:
-            raise InputError(
-                f"cannot be had of {self.name}, which is no figure or table of its paper",
-                argument="as_published",
-                value=self.name,
-            )
+            told = f"cannot be had of {self.name}, which is no figure or table of its paper"
+            raise InputError(told, argument="as_published", value=self.name)
         return self.published
 
     def defaults(self) -> dict[str, Any]:

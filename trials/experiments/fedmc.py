@@ -272,6 +272,7 @@ def _round_time(method: Any, problem: MatrixCompletion, key: jax.Array, rounds: 
     return float(np.median(times)) / rounds
 
 
+_TIME = {"against": "seconds"}
 PRINTED_PAIR = {"FedMC-ADMM": "FedMC-ADMM, beta 1e4 (paper)", "FedMAvg": "FedMAvg, paper"}
 
 
@@ -280,11 +281,13 @@ def _printed_pair(settings: Settings, weight: ArrayLike) -> dict[str, Any]:
     return {name: methods[name] for name in PRINTED_PAIR.values()}
 
 
-def _printed(metrics: tuple[str, ...], legend_title: str = "", **look: Any) -> partial:
-    """Return what draws a figure of the paper: a panel per metric, two in a row."""
-    panels = [{"metric": each, **look} for each in metrics]
-    draw = figures.printed_figure
-    return partial(draw, panels=panels, legend_title=legend_title, columns=2)
+def _printed(
+    number: int, *metrics: str, legend_title: str = "", look: dict[str, Any], **changes: Any
+) -> Published:
+    """Return a figure of the paper: the objective, the test error and others, two in a row."""
+    panels = [{"metric": each, **look} for each in ("objective", "error", *metrics)]
+    draw = partial(figures.printed_figure, panels=panels, legend_title=legend_title, columns=2)
+    return Published(figures={f"figure-{number}": draw}, changes=changes)
 
 
 TEXTS = texts(__file__)
@@ -311,17 +314,12 @@ EXPERIMENTS = (
         settings={**COMMON, "rank": 5, "validation": 0.1, "multiples": MULTIPLES},
         records=25,
         details=_timed(_compared, "weight"),
-        published=Published(
-            figures={
-                "figure-2": _printed(
-                    ("objective", "error"), methods=PRINTED_PAIR, against="rounds"
-                ),
-            },
-            changes={
-                "settings": {**COMMON, "shape": "ml-1m", "rank": 5},
-                "methods": _printed_pair,
-                "details": None,
-            },
+        published=_printed(
+            2,
+            look={"methods": PRINTED_PAIR, "against": "rounds"},
+            settings={**COMMON, "shape": "ml-1m", "rank": 5},
+            methods=_printed_pair,
+            details=None,
         ),
     ),
     _experiment(
@@ -335,19 +333,12 @@ EXPERIMENTS = (
         ),
         settings={**COMMON, "rank": 5, "weight": 1e-6, "steps": STEPS},
         records=25,
-        published=Published(
-            figures={
-                "figure-3": _printed(
-                    ("objective", "error"),
-                    "inner steps N",
-                    methods={f"{steps:g}": f"inner steps, {steps:g}" for steps in STEPS},
-                    against="seconds",
-                ),
-            },
-            changes={
-                "sweep": Sweep("beta", "beta", (1e4,)),
-                "details": _timed(_step_methods, "beta"),
-            },
+        published=_printed(
+            3,
+            legend_title="inner steps N",
+            look={"methods": {f"{n:g}": f"inner steps, {n:g}" for n in STEPS}} | _TIME,
+            sweep=Sweep("beta", "beta", (1e4,)),
+            details=_timed(_step_methods, "beta"),
         ),
     ),
     _experiment(
@@ -359,17 +350,13 @@ EXPERIMENTS = (
             metrics=("error", "objective", "nonzero_users", "nonzero_items"),
         ),
         settings={**COMMON, "rank": 5},
-        published=Published(
-            figures={
-                "figure-4": _printed(
-                    ("objective", "error", "nonzero_users", "nonzero_items"),
-                    "lambda",
-                    methods=["FedMC-ADMM, beta 10000"],
-                    each=True,
-                    against="seconds",
-                ),
-            },
-            changes={"records": 25, "details": _timed(_sparse_methods, "weight")},
+        published=_printed(
+            4,
+            *("nonzero_users", "nonzero_items"),
+            legend_title="lambda",
+            look={"methods": ["FedMC-ADMM, beta 10000"], "each": True} | _TIME,
+            records=25,
+            details=_timed(_sparse_methods, "weight"),
         ),
     ),
     _experiment(

@@ -90,11 +90,8 @@ _SCALE = "scale of the Cauchy noise (m)"
 
 def _printed(name: str, methods: dict[str, str], **look: Any) -> Published:
     """Return a figure of the paper: its error, with its two methods; the step of DSRL is ours."""
-    panel = {
-        "metric": "error",
-        "methods": {**methods, "DSRL, steps 16 k^-0.5 (ours)": "DSRL 16 k^-0.5"},
-        **look,
-    }
+    methods = methods | {"DSRL, steps 16 k^-0.5 (ours)": "DSRL 16 k^-0.5"}
+    panel = {"metric": "error", "methods": methods, **look}
     figure = partial(figures.printed_figure, panels=[panel], labels={"error": "RMSE (m)"})
     return Published(figures={name: figure})
 

@@ -7,7 +7,7 @@ share its graph and data. Settings were chosen on problems that no trial here dr
 """
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from typing import Any
 
@@ -125,10 +125,13 @@ EQUAL_SPEED = {
 noiseless error after 20 rounds is near to its."""
 
 
+def _at_every_epsilon(found: Mapping[tuple[str, str], PrivateSetting]) -> dict[Any, Callable]:
+    """Return what chooses the same setting at every epsilon."""
+    return {pair: lambda each, setting=setting: (setting, each) for pair, setting in found.items()}
+
+
 def _speed_methods(settings: Settings, epsilon: Any) -> dict[str, TaskMethod]:
-    chosen = {
-        pair: lambda each, setting=setting: (setting, each) for pair, setting in EQUAL_SPEED.items()
-    }
+    chosen = _at_every_epsilon(EQUAL_SPEED)
     silent = {
         task_method_name(task, f"{method}, no noise"): noiseless(
             task, method, setting, setting.clip
@@ -148,24 +151,15 @@ PRINTED_SPEED = {
 
 
 def _printed_methods(settings: Settings, epsilon: Any) -> dict[str, TaskMethod]:
-    chosen = {
-        pair: lambda each, setting=setting: (setting, each)
-        for pair, setting in PRINTED_SPEED.items()
-    }
-    return methods_at(settings, "epsilon", epsilon, chosen)
+    return methods_at(settings, "epsilon", epsilon, _at_every_epsilon(PRINTED_SPEED))
 
 
 def _printed(task: str, *panels: dict[str, Any]) -> Callable[[Any], Any]:
     """Return what draws a figure of the paper: a task, with all methods that it has there."""
-    methods = {
-        method: task_method_name(task, method) for kind, method in PRINTED_SPEED if kind == task
-    }
+    methods = {name: task_method_name(task, name) for each, name in PRINTED_SPEED if each == task}
     look = {"metric": "unprotected_error", "bands": "medians", "floor": -math.inf}
-    shown = [
-        {**look, **panel, "methods": methods, "title": f"{task}, {panel['title']}"}
-        for panel in panels
-    ]
-    return partial(printed_figure, panels=shown)
+    shown = [{**look, **each, "title": f"{task}, {each['title']}"} for each in panels]
+    return partial(printed_figure, panels=[{**each, "methods": methods} for each in shown])
 
 
 def _clipping_methods(settings: Settings, clip: Any) -> dict[str, TaskMethod]:

@@ -163,14 +163,11 @@ def printed_clouds(
     near = 0.05 * np.max(np.ptp(every, axis=0)) or 1.0
     for axes, (title, models) in zip(grid.flat, clouds.items(), strict=True):
         pairs = _style.drawable(models[:, :2])
-        apart = np.linalg.norm(pairs[:, None] - pairs[None], axis=-1)
-        look: Any = {"color": _style.COLOURS[5]}
+        points = axes.scatter(*pairs.T, s=10, alpha=0.8, linewidths=0, color=_style.COLOURS[5])
         if dense:
-            look = {"c": np.sum(apart < near, axis=1), "cmap": "viridis", "vmin": 1}
-        points = axes.scatter(*pairs.T, s=10, alpha=0.8, **look)
-        if dense:
-            label = f"{dense} nearer than {near:.2g}"
-            figure.colorbar(points, ax=axes, label=label)
+            apart = np.linalg.norm(pairs[:, None] - pairs[None], axis=-1)
+            points.set_array(np.sum(apart < near, axis=1))
+            figure.colorbar(points, ax=axes, label=f"{dense} nearer than {near:.2g}")
         axes.set(title=title, xlabel=names[0], ylabel=names[1])
         axes.locator_params(nbins=5)
     return _style.finish(figure, results)

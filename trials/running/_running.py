@@ -201,10 +201,8 @@ def _write(
 
 def _pictures(out: Path) -> list[str]:
     """Return the pictures and captions of figures that the run in a folder has listed."""
-    listed = store.read_config(out).get("files", ())
-    return [
-        name for name in listed if Path(name).suffix in {Path(each).suffix for each in PICTURES}
-    ]
+    kinds = {Path(each).suffix for each in PICTURES}
+    return [name for name in store.read_config(out).get("files", ()) if Path(name).suffix in kinds]
 
 
 def summary(results: Results, folder: str) -> str:

@@ -407,10 +407,7 @@ EXPERIMENTS = (
                     figures.printed_table,
                     rows={"Algorithm 1": ALGORITHM_1, "aggregated": EARLY},
                     metrics={"train": 0.01, "validation": 0.01},
-                    printed={
-                        label: [str(PRINTED[name][kind]) for kind in ("train", "validation")]
-                        for label, name in {"Algorithm 1": ALGORITHM_1, "aggregated": EARLY}.items()
-                    },
+                    printed={"Algorithm 1": ["99", "97"], "aggregated": ["97", "64"]},
                     at=1.0,
                 )
             }

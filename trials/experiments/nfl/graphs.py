@@ -8,7 +8,7 @@ A trial draws the graph, the features and the noise once; methods differ in how 
 they see and in how strong the noise is, so that all differences are paired.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import field, replace
 from functools import partial
 from typing import TYPE_CHECKING, Any
@@ -281,18 +281,25 @@ def _star_drawing(results: Results) -> "Figure":
     return figures.finish(figure, results)
 
 
-def _by_penalty(views: Mapping[str, str]) -> partial:
-    """Return what draws a panel per penalty, with a curve for each of some views by its label."""
+def _by_penalty(views: Iterable[str], prefix: str = "") -> partial:
+    """Return what draws a panel per penalty, with a curve for each of some views."""
     look = {"metric": "error", "bands": "deviations", "log": "y"}
     panels = [
-        {**look, "title": each, "methods": {k: f"{each}, {view}" for k, view in views.items()}}
+        {**look, "title": each, "methods": {view: f"{each}, {prefix}{view}" for view in views}}
         for each in PENALTIES
     ]
     return partial(figures.printed_figure, panels=panels, labels=LABELS, sharey=True)
 
 
 LABELS = {"error": "MSE (40)"}
-PRINTED_TABLE = {"Algorithm 1": ["8.74e-07"], "IFCA": ["8.04e-07"], "FedAvg": ["117.09"]}
+ROWS = {"Algorithm 1": "GTV l1, as stated", "IFCA": "IFCA, 2 models", "FedAvg": "FedAvg (prox)"}
+TABLE = partial(
+    figures.printed_table,
+    rows=ROWS,
+    metrics={"error": 1.0},
+    printed=dict(zip(ROWS, (["8.74e-07"], ["8.04e-07"], ["117.09"]), strict=True)),
+    labels=LABELS,
+)
 
 TEXTS = texts(__file__)
 _experiment = partial(
@@ -314,6 +321,7 @@ P_OUT = Sweep(
     (0.01, 0.05, 0.1, 0.15, 0.2, 0.25, 0.3, 0.4, 0.5, 0.6),
 )
 FACTOR = Sweep("factor", "coupling over its critical value", (0.5, 0.9, 0.99, 1.01, 1.1, 2.0))
+PRINTED_FACTORS = (0.03, 0.1, 0.3, 0.9, 1.01, 2.0)
 
 EXPERIMENTS: Sequence[Experiment] = (
     _experiment(
@@ -323,7 +331,7 @@ EXPERIMENTS: Sequence[Experiment] = (
         methods=partial(_seen_methods, views=SHARES),
         settings=_BLOCKS,
         rounds=3000,
-        published=Published(figures={"figure-2": _by_penalty({each: each for each in SHARES})}),
+        published=Published(figures={"figure-2": _by_penalty(SHARES)}),
     ),
     _experiment(
         **TEXTS["nfl-sbm-noise"],
@@ -331,7 +339,7 @@ EXPERIMENTS: Sequence[Experiment] = (
         problem=_block_problem,
         methods=partial(_seen_methods, views=NOISES),
         settings={**_BLOCKS, "share": 0.6},
-        published=Published(figures={"figure-3": _by_penalty({each: each for each in NOISES})}),
+        published=Published(figures={"figure-3": _by_penalty(NOISES)}),
     ),
     _experiment(
         **TEXTS["nfl-table1"],
@@ -342,21 +350,7 @@ EXPERIMENTS: Sequence[Experiment] = (
         settings={"nodes": 50, "dim": 100, "samples": 10, "noise": 1e-3, "rate": 0.1},
         figure=partial(figures.methods_figure, metrics=("error", "label_error")),
         rounds=1000,
-        published=Published(
-            figures={
-                "table-1": partial(
-                    figures.printed_table,
-                    rows={
-                        "Algorithm 1": "GTV l1, as stated",
-                        "IFCA": "IFCA, 2 models",
-                        "FedAvg": "FedAvg (prox)",
-                    },
-                    metrics={"error": 1.0},
-                    printed=PRINTED_TABLE,
-                    labels=LABELS,
-                )
-            }
-        ),
+        published=Published(figures={"table-1": TABLE}),
     ),
     _experiment(
         **TEXTS["nfl-chain"],
@@ -367,10 +361,7 @@ EXPERIMENTS: Sequence[Experiment] = (
         methods=partial(_seen_methods, views=_SHARES_AND_NOISES, mocha=0.5),
         settings={"nodes": 100, "samples": 5, "lam": 0.1, "variant": "paper"},
         published=Published(
-            figures={
-                "figure-4": _by_penalty({each: each for each in SHARES}),
-                "figure-5": _by_penalty({noise: f"0.6, {noise}" for noise in NOISES}),
-            },
+            figures={"figure-4": _by_penalty(SHARES), "figure-5": _by_penalty(NOISES, "0.6, ")},
             changes={"trials": 5},
         ),
     ),
@@ -388,10 +379,7 @@ EXPERIMENTS: Sequence[Experiment] = (
         rounds=1000,
         published=Published(
             figures={"figure-6": _star_drawing, "figure-7": _star_figure},
-            changes={
-                "details": _star_models,
-                "sweep": replace(FACTOR, values=(0.03, 0.1, 0.3, 0.9, 1.01, 2.0)),
-            },
+            changes={"details": _star_models, "sweep": replace(FACTOR, values=PRINTED_FACTORS)},
         ),
     ),
 )

@@ -267,15 +267,9 @@ def weather_figure(results: Results) -> "Figure":
 
 def _models_figure(results: Results) -> "Figure":
     """Draw the stations' models, coupled ones on the left, with colours by their density."""
-    return figures.printed_clouds(
-        results,
-        clouds={
-            "lambda = 1/2": results.detail("coupled", 2),
-            "lambda = 0": results.detail("local", 2),
-        },
-        names=COEFFICIENTS,
-        dense="stations",
-    )
+    models = {"lambda = 1/2": "coupled", "lambda = 0": "local"}
+    clouds = {title: results.detail(name, 2) for title, name in models.items()}
+    return figures.printed_clouds(results, clouds=clouds, names=COEFFICIENTS, dense="stations")
 
 
 _COUPLED = {"lambda = 1/2, nLasso": "GTV nLasso 0.5", "lambda = 1/2, l1": "GTV l1 0.5"}
@@ -285,13 +279,9 @@ PRINTED = Published(
         "figure-8": partial(figures.printed_figure, panels=[_ERROR]),
         "table-3": partial(
             figures.printed_table,
-            rows={
-                **_COUPLED,
-                "lambda = 1/2, the code's training": "GTV l1 0.5, inexact",
-                "lambda = 0": "local",
-            },
+            rows=_COUPLED | {"lambda = 1/2, inexact": "GTV l1 0.5, inexact", "lambda = 0": "local"},
             metrics={"error": 1.0},
-            printed={**{each: ["5.16 (0.15)"] for each in _COUPLED}, "lambda = 0": ["6.59 (0.19)"]},
+            printed={each: ["5.16 (0.15)"] for each in _COUPLED} | {"lambda = 0": ["6.59 (0.19)"]},
             at=SHOWN,
         ),
         "figure-9": _models_figure,
