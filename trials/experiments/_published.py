@@ -43,6 +43,7 @@ class Published:
         try:
             for setting, value in self.changes.get("settings", {}).items():
                 found = config["settings"].get(setting)
+                value = list(value) if isinstance(value, tuple) else value  # as JSON has it
                 if found != value and not config.get("as_published"):
                     raise InputError(f"this run has {setting} {found}, not {value}", value=found)
             return self.figures[name](titled(results, name))

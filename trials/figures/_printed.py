@@ -135,7 +135,7 @@ def _cell(table: Summary, row: int, unit: float) -> str:
     """Return a mean and the deviation of a trial."""
     deviation = table.standard_error * np.sqrt(table.trials - table.nonfinite)
     digits = ".2e" if 0 < abs(table.mean[row]) < 1e-2 else ".3g"
-    return f"{table.mean[row] / unit:{digits}} ({deviation[row] / unit:.1g})"
+    return f"{table.mean[row] / unit:{digits}} ({deviation[row] / unit:.2g})"
 
 
 def printed_clouds(
