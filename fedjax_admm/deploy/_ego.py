@@ -87,17 +87,21 @@ def ego_of(graph: Graph, number: int) -> View:
     most = max(int(np.max(degrees)), 1)
     members = np.union1d(np.concatenate([heads[own], tails[own]]), [number]).astype(np.int32)
 
-    def filled_up(values: Any, filler: int) -> np.ndarray:
+    # NumPy arrays in the place of those of JAX: nothing is compiled for them.
+    def filled_up(values: Any, filler: int) -> Any:
         return np.pad(np.int32(values), (0, most - len(own)), constant_values=filler)
 
     numbers = filled_up(members, number)
+    padded: Any = np.pad(weights[own], (0, most - len(own)))
+    mean: Any = np.asarray(graph.mean_degree)
+    whole: Any = degrees[numbers]
     return View(
         filled_up(np.searchsorted(members, heads[own]), most),
         filled_up(np.searchsorted(members, tails[own]), most),
-        np.pad(weights[own], (0, most - len(own))),
+        padded,
         most + 1,
-        degrees[numbers],
-        np.asarray(graph.mean_degree),
+        whole,
+        mean,
         np.int32(number),
         np.int32(np.searchsorted(members, number)),
         numbers,

@@ -11,7 +11,7 @@ a whole message has been read and found to fit.
 
 import hashlib
 import os
-from collections.abc import Collection
+from collections.abc import Sequence
 from typing import Any
 
 import jax
@@ -87,6 +87,7 @@ class Endpoint:
 
     def _kept(self) -> tuple[Any, list[Any]]:
         """Return the arrays and the numbers that are to be saved."""
+        raise NotImplementedError
 
     def _restore(self, leaves: list[np.ndarray], numbers: list[Any]) -> None:
         """Take over arrays and numbers that were saved."""
@@ -253,7 +254,7 @@ class Parent(Endpoint):
     first = 0  # the round at which it has begun
     largest: Any = 0.0  # of the curvatures that have been said
 
-    def __init__(self, numbers: Collection[int], mask: tuple[int, ...], *arguments: Any) -> None:
+    def __init__(self, numbers: Sequence[int], mask: tuple[int, ...], *arguments: Any) -> None:
         super().__init__(*arguments)
         self.numbers = numbers
         self.masks: list[np.ndarray] = []  # who was heard in the rounds that are closed

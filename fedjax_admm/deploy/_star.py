@@ -41,9 +41,9 @@ class Shapes(NamedTuple):
     @classmethod
     def of(cls, said: RoundMessage, upload: Upload) -> "Shapes":
         """Return the shapes of stacked messages."""
-        shapes = ([value.shape[1:] for value in each.values] for each in (said, upload))
-        beside = (said.groups, said.beside, upload.weights)
-        return cls(*shapes, *(each is not None for each in beside))
+        first, second = ([value.shape[1:] for value in each.values] for each in (said, upload))
+        groups, beside = said.groups is not None, said.beside is not None
+        return cls(first, second, groups, beside, upload.weights is not None)
 
     @classmethod
     def read(cls, text: str | bytes) -> "Shapes":
@@ -54,8 +54,11 @@ class Shapes(NamedTuple):
         """
         try:
             said, upload, *beside = (json.loads(text)[name] for name in cls._fields)
-            arrays = ([tuple(map(operator.index, x)) for x in each] for each in (said, upload))
-            shapes = cls(*arrays, *map(bool, beside))
+            first, second = (
+                [tuple(map(operator.index, x)) for x in each] for each in (said, upload)
+            )
+            groups, other, weights = map(bool, beside)
+            shapes = cls(first, second, groups, other, weights)
         except (ValueError, TypeError, KeyError, RecursionError) as error:
             raise MessageError("the first message does not say which arrays it holds") from error
         full = shapes.arrays and all(size > 0 for shape in shapes.arrays for size in shape)

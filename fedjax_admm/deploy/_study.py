@@ -164,7 +164,7 @@ class Study:
         Raises:
           InputError: it names none.
         """
-        study = getattr(module, "STUDY", None)
+        study: Any = getattr(module, "STUDY", None)
         remedy = "write STUDY = fedjax_admm.deploy.Study(...) into it"
         refuse(not isinstance(study, cls), "study", f"{place} names no study", remedy=remedy)
         return study

@@ -164,6 +164,7 @@ class _TreeChild(Child):
 
     def _pass(self, message: Message, state: NodeState, above: Any) -> tuple[Any, np.ndarray]:
         """Return the state after the passes of a work, and who was heard below."""
+        raise NotImplementedError
 
 
 class TreeClient(_TreeChild):
@@ -259,6 +260,7 @@ class _TreeParent(Parent):
 
     def _stepped(self, below: Below, active: np.ndarray, keys: jax.Array) -> tuple[Any, Below]:
         """Return the model after a round, or a pass, and what is remembered of the children."""
+        raise NotImplementedError
 
 
 class TreeServer(_TreeParent):
@@ -344,7 +346,8 @@ class Middle(_TreeChild):
         self.children.finish(self.server)
 
     def _opened(self, model: np.ndarray) -> Any:
-        self.server = _MiddleServer(self.solver, model, self._links.tree, self.key, self.number)
+        first: Any = model
+        self.server = _MiddleServer(self.solver, first, self._links.tree, self.key, self.number)
         self.server.expect(Kind.HELLO, dict.fromkeys(self.server.numbers, 0.0))
         self.children.begin(self.server)
         return self.server.remembered

@@ -208,8 +208,8 @@ class ClientSite:
         """Return the answer to the server's message, its seconds, and a refusal."""
         if self._site is None:
             self._site = Site(Study.load(self.study), number, self.folder)
-        _, *reply = self._site.reply(name, data)
-        return tuple(reply)
+        _, answer, seconds, refusal = self._site.reply(name, data)
+        return answer, seconds, refusal
 
 
 class ServerSite:

@@ -100,9 +100,9 @@ def read_pairs(
     header = read_header(path, "it must have a line for each pair: user, item", least=2)
     columns = [_column(header, role, name) for role, name in {"user": user, "item": item}.items()]
     table = read_table(header, columns)
-    texts = [table.texts(column, complete=True) for column in columns]
-    known = zip(texts, (ratings.user_ids, ratings.item_ids), strict=True)
-    return Pairs(*texts, np.stack([_places(names, ids) for names, ids in known], 1))
+    users, items = (table.texts(column, complete=True) for column in columns)
+    places = _places(users, ratings.user_ids), _places(items, ratings.item_ids)
+    return Pairs(users, items, np.stack(places, 1))
 
 
 def read_titles(path: str | Path, ratings: Ratings, *, item: str | None = None) -> list[str]:

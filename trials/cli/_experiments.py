@@ -54,8 +54,8 @@ def _solver_lines() -> Iterator[str]:
     places |= {"FactorData": "On ratings", "Clients": "With a server"}
     found: dict[str, list[str]] = {place: [] for place in places.values()}
     optional = {"local": "local=", "regularizer": "regularizer=", "exchange": "exchange="}
-    for name in solvers.__all__:
-        kind = get_type_hints(getattr(solvers, name)).get("return") if name.islower() else None
+    for name in dir(solvers):
+        kind: Any = get_type_hints(getattr(solvers, name)).get("return") if name.islower() else None
         if not hasattr(kind, "step"):
             continue
         asked = [each.__name__ for each in kind.requires]
@@ -74,7 +74,7 @@ def _solver_lines() -> Iterator[str]:
 
 def _indented(head: str, text: str) -> str:
     """Return a text beside its head."""
-    indents = {"initial_indent": head, "subsequent_indent": " " * len(head)}
+    indents: dict[str, Any] = {"initial_indent": head, "subsequent_indent": " " * len(head)}
     return textwrap.fill(text, _width(), break_on_hyphens=False, **indents)
 
 

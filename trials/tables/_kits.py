@@ -333,10 +333,12 @@ def _joined(parts: list[_Rows]) -> _Rows:
     times, owners, ranges, sigmas, lines, ignored = zip(*parts, strict=True)
     known = all(each is not None for each in sigmas)
     return _Rows(
-        *map(np.concatenate, (times, owners, ranges)),
-        np.concatenate(sigmas) if known else None,
-        np.concatenate(lines),
-        tuple(dict.fromkeys(name for names in ignored for name in names)),
+        times=np.concatenate(times),
+        owners=np.concatenate(owners),
+        ranges=np.concatenate(ranges),
+        sigmas=np.concatenate(sigmas) if known else None,
+        lines=np.concatenate(lines),
+        ignored=tuple(dict.fromkeys(name for names in ignored for name in names)),
     )
 
 

@@ -97,8 +97,13 @@ def test_the_data_of_the_findings_are_recognised(name, present):
 
 @pytest.mark.parametrize("name", ON_DATA)
 def test_a_run_on_other_data_states_no_finding(name, absent):
-    assert "synthetic" in find(name).words(find(name).defaults(), 1)[1]
-    assert verdict(name) == ""
+    drawn = {"data": "synthetic"}
+    assert "synthetic" in find(name).words(find(name).defaults() | drawn, 1)[1]
+    assert verdict(name, settings=drawn) == ""
+
+
+def test_the_weather_stations_come_with_the_package(absent):
+    assert verdict("nfl-weather") == first_finding("nfl-weather")
 
 
 @pytest.mark.parametrize("name", sorted(set(all_experiments()) - set(ON_DATA)))
