@@ -144,7 +144,8 @@ _ROOMS = {"problem": "problems.", "solver": "solvers.", "state": "those of solve
 def _owners(role: str, capabilities: Sequence[type]) -> list[str]:
     """Return the builders of the room whose classes have all capabilities.
 
-    A class counts by the functions that build it from a user's arguments, else by its own name.
+    A class counts by the functions that build it from a user's arguments, else by its own name,
+    but for a base of others.
     """
     room = import_module("fedjax_admm.problems" if role == "problem" else "fedjax_admm.solvers")
     # Problems have clients, and solvers have rounds.
@@ -158,7 +159,8 @@ def _owners(role: str, capabilities: Sequence[type]) -> list[str]:
     owners = []
     for kind, names in builders.items():
         owner = _state_of(kind) if role == "state" else kind
-        if owner is not None and has(owner, *capabilities):
+        base = names == [kind.__name__] and any(kind in each.__mro__[1:] for each in builders)
+        if owner is not None and not base and has(owner, *capabilities):
             owners += [name for name in names if names == [kind.__name__] or name != kind.__name__]
     return sorted(set(owners))
 

@@ -124,4 +124,4 @@ def _alternating(choice: Choice) -> list[str]:
         return []
     told = f"The ranges of an anchor alternate: {apart:.2g} m between two of three in a row, but "
     told += f"{float(choice.path.noise):.2g} m from the path. They may be of several targets: give "
-    return [told + "a file of each. No region is told."]
+    return [told + "a file of each, or a column tag. No region is told."]
