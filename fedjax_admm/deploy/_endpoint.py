@@ -405,13 +405,18 @@ class Parent(Endpoint):
         self.expect(Kind.UP, {})
 
 
-def check_problem(solver: Any, problem: Any) -> None:
+def check_problem(solver: Any, problem: Any, there: Any = None) -> None:
     """Check that a problem has what a solver needs, and is of one client.
+
+    Args:
+      solver: of an end.
+      problem: of the end.
+      there: the same one on the graph that the end sees, if it sees one.
 
     Raises:
       InputError: it has not, or is of several.
     """
-    check_capabilities(solver, problem)
+    check_capabilities(solver, problem if there is None else there)
     told = f"must be the problem of one client, but it has {problem.num_clients}"
     remedy = "take one of several with problem.take(jnp.array([number]))"
     refuse(problem.num_clients != 1, "problem", told, remedy=remedy)

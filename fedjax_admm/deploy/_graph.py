@@ -114,12 +114,12 @@ class Node(Child):
     ) -> None:
         count("number", number, at_least=0, at_most=graph.num_nodes - 1)
         instance("solver", solver, *GRAPH)
-        check_problem(solver, problem)
         dtype = problem.start.dtype
         graph = replace(graph, weights=graph.weights.astype(dtype))
+        self.problem: Any = replace(problem, graph=ego.view_of_node(graph, number))
+        check_problem(solver, problem, self.problem)
         super().__init__(number, GRAPH, solver, [problem.start], key, graph.num_nodes, graph)
         self.graph = graph
-        self.problem: Any = replace(problem, graph=ego.view_of_node(graph, number))
         solver.check(self.problem, 0)
         self._noise_key = noise_key
         self._neighbours = ego.neighbours_of(graph)[number]

@@ -211,3 +211,19 @@ def test_two_hundred_rounds_in_double_precision(name, problem):
         present = present_of(200)
         relay, nodes = deploy.in_process(SOLVERS[name], wide, KEY, rounds=200, present=present)
         check_same(simulated(SOLVERS[name], wide, relay.record.heard), nodes, 1e-12)
+
+
+def squared(params, sample):
+    return (sample["x"] @ params - sample["y"]) ** 2
+
+
+def test_a_node_takes_the_problem_of_one_client_without_a_graph():
+    rng = np.random.default_rng(0)
+    rows = {"x": rng.normal(size=(NODES, 6, DIM)), "y": rng.normal(size=(NODES, 6))}
+    rows = jax.tree.map(np.float32, rows)
+    own = problems.federated(squared, rows, jnp.zeros(DIM), topology=GRAPH)
+    parts = [own.take(jnp.array([i])) for i in range(NODES)]
+    nodes = [deploy.Node(solvers.extra(), part, i, GRAPH, KEY) for i, part in enumerate(parts)]
+    assert all(node.hello() for node in nodes)
+    with pytest.raises(fa.InputError, match="must be the problem of one client, but it has 5"):
+        deploy.Node(solvers.extra(), own, 0, GRAPH, KEY)
