@@ -47,7 +47,7 @@ def _with_edges(*more: str) -> tuple[str, ...]:
 
 def _tables_are_sound(folder: Path) -> None:
     """Check that every table written has numbers that exist."""
-    tables = list(folder.glob("*-mine/*.csv"))
+    tables = list(folder.glob("results/*-mine/*.csv"))
     assert tables
     for path in tables:
         lines = path.read_bytes().decode().split("\n")
