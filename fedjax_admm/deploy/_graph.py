@@ -114,6 +114,8 @@ class Node(Child):
     ) -> None:
         count("number", number, at_least=0, at_most=graph.num_nodes - 1)
         instance("solver", solver, *GRAPH)
+        if not hasattr(problem, "start"):
+            check_problem(solver, problem)  # says what is missing
         dtype = problem.start.dtype
         graph = replace(graph, weights=graph.weights.astype(dtype))
         self.problem: Any = replace(problem, graph=ego.view_of_node(graph, number))
