@@ -21,7 +21,7 @@ from fedjax_admm._host._times import NUMBERS
 from fedjax_admm.trials.tables._columns import AXES, COLUMNS
 
 _DAY = 86_400.0  # seconds
-_FAR, _NEAR = 50.0, 0.1  # ranges beyond these shares of anchors' distances are in another unit
+_FAR, _NEAR = 30.0, 0.1  # ranges beyond these shares of anchors' distances are in another unit
 _EQUATOR, _SQUARED_ECCENTRICITY = 6378137.0, 6.69437999014e-3  # of WGS84: metres, and a ratio
 
 

@@ -19,7 +19,6 @@ _SURVEYED = 0.15  # metres: anchors no further from one plane may lie in it
 _ALTERNATING = 10.0  # times the closest two of three ranges: much larger errors are no noise
 _TOGETHER = 0.7  # correlation of the errors of anchors
 _INSTANTS = 400  # at which errors of anchors are compared
-_FAR = 30.0  # median range, in the anchors' extent
 
 
 @dataclass(frozen=True)
@@ -42,7 +41,7 @@ def doubts_of(choice: Choice, *, clock: bool) -> Doubts:
     axes, image = _mirrored(choice)
     several = _alternating(choice)
     others = [] if clock else _clock(choice)
-    reasons = *several, *image, *stretch, *others, *_units(choice)
+    reasons = *several, *image, *stretch, *others
     return Doubts(rows | bool(several), axes, reasons)
 
 
@@ -76,8 +75,7 @@ def _mirrored(choice: Choice) -> tuple[np.ndarray, list[str]]:
     at = lambda place: ", ".join(f"{each:.4g}" for each in place)  # noqa: E731
     told = f"The anchors lie in or near one {what}, so that the mirror image of the path fits as "
     told += f"well: in the middle of the log ({at(here)}) or ({at(there)}). The regions of {names} "
-    told += "are infinite; an anchor outside the {what} tells which is true."
-    return axes, [told.replace("{what}", what)]
+    return axes, [f"{told}are infinite; an anchor outside the {what} tells which is true."]
 
 
 def _clock(choice: Choice) -> list[str]:
@@ -97,16 +95,6 @@ def _clock(choice: Choice) -> list[str]:
         return []
     told = "All anchors' ranges err alike at a time, as those of a target whose clock drifts: try "
     return [told + "--clock."]
-
-
-def _units(choice: Choice) -> list[str]:
-    """Find ranges that are not of the anchors' unit."""
-    log = choice.log
-    extent, middle = float(np.ptp(log.anchors, axis=0).max()), float(np.median(np.abs(log.ranges)))
-    if middle < _FAR * extent:
-        return []
-    told = f"The ranges, {middle:.3g} m in the median, are far longer than the anchors are apart, "
-    return [told + f"{extent:.3g} m: name their unit, as range_mm."]
 
 
 def _alternating(choice: Choice) -> list[str]:
